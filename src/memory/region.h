@@ -1,0 +1,41 @@
+// A named range of addresses on one device that grows and shrinks in place: addresses are reserved once and stay,
+// pages come and go under them. All device memory (weights, KV, scratch, staging) is a Region of a PagePool.
+// Move-only; dropping it gives every page back.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+
+#include "base/error.h"
+#include "memory/ledger.h"
+
+namespace ebb::memory {
+
+class PagePool;
+
+class Region {
+ public:
+  Region() = default;  // empty: no addresses, no bytes
+
+  /// Reserves addresses for at most `max_bytes` (rounded up to pages); commits nothing.
+  /// Errors   OutOfMemory when the device refuses the addresses.
+  [[nodiscard]] static Result<Region> reserve(PagePool& pool, Tag tag, OwnerId owner, std::size_t max_bytes);
+
+  Region(Region&&) noexcept;
+  Region& operator=(Region&&) noexcept;
+  ~Region();
+
+  /// Makes the first `bytes` bytes usable and gives pages past them back. Data below stays.
+  /// Errors   OutOfMemory{wanted, free, reclaimable, tag}: the size is as before. DeviceLost.
+  [[nodiscard]] Status resize(std::size_t bytes);
+
+  [[nodiscard]] std::byte* data() const;                // the first byte; null when empty
+  [[nodiscard]] std::size_t committed_bytes() const;    // whole pages under the range
+  [[nodiscard]] std::size_t reserved_bytes() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace ebb::memory
