@@ -55,7 +55,8 @@ struct Panel {
       for (std::size_t i = 0; i < kPanels; ++i) {
         const std::byte* blocks = rows + i * kPanelRows * job.w_row_bytes + first_col / job.block_values * job.block_bytes;
         if (plain) {
-          unpack_floats<Lanes>(job, blocks, row_count, cols, ws.floats[i]);
+          FloatPanelSink<Lanes> sink{ws.floats[i]};
+          unpack_floats<Lanes>(job, blocks, row_count, cols, sink);
         } else {
           unpack_integers<Lanes>(job, blocks, row_count, cols, ws, i);
           floats_from_integers<Lanes>(job, ws, i, cols, ws.floats[i]);
@@ -105,6 +106,12 @@ struct Panel {
     return true;
   }
 
+  static void float_dot(const MatmulJob& job, const std::byte* rows, float* y) {
+    FloatDotSink<Lanes> sink{job.x, rows + kPanelsAhead * kPanelRows * job.w_row_bytes};
+    unpack_floats<Lanes>(job, rows, kPanelRows, job.cols, sink);
+    Lanes::store(y, sink.sum);
+  }
+
   /// Fewer than sixteen rows: whole lanes go to the workspace, and from there the columns that exist.
   static void last_rows(const MatmulJob& job, const std::byte* rows, std::size_t row_count, float* y) {
     float* partial = job.workspace->partial;
@@ -119,6 +126,9 @@ struct Panel {
     const auto rows_at = [&] { return job.w + row * job.w_row_bytes; };
     if constexpr (Lanes::kByteDot) {
       while (job.digits != nullptr && row + kPanelRows <= job.row_count && dot(job, rows_at(), job.y + row)) row += kPanelRows;
+    }
+    if (job.token_count == 1 && job.block_values == 1) {
+      for (; row + kPanelRows <= job.row_count; row += kPanelRows) float_dot(job, rows_at(), job.y + row);
     }
     constexpr std::size_t kTileRows = Lanes::kTilePanels * kPanelRows;
     for (; row + kTileRows <= job.row_count; row += kTileRows) {

@@ -94,5 +94,29 @@ struct DotSink {
   }
 };
 
+/// Plain floats to a panel [cols][16 rows] f32.
+template <class Lanes>
+struct FloatPanelSink {
+  float* to;
+  EBB_INLINE void column(std::size_t c, const typename Lanes::Floats& w) { Lanes::store(to + c * 16, w); }
+  EBB_INLINE void end_words() {}
+};
+
+/// One token's products with sixteen rows of plain floats, in the order of float_tile.
+template <class Lanes>
+struct FloatDotSink {
+  const float* x;
+  const std::byte* ahead;
+  typename Lanes::Floats sum = Lanes::zero_floats();
+
+  EBB_INLINE void column(std::size_t c, const typename Lanes::Floats& w) {
+    sum = Lanes::fma(w, Lanes::broadcast(x[c]), sum);
+  }
+  EBB_INLINE void end_words() {
+    for (std::size_t at = 0; at < 256; at += 64) Lanes::prefetch(ahead + at);  // sixteen rows took 16 bytes each
+    ahead += 256;
+  }
+};
+
 }  // namespace
 }  // namespace ebb::kernels

@@ -50,9 +50,9 @@ void unpack_integers(const MatmulJob& job, const std::byte* rows, std::size_t ro
 }
 
 /// F32, F16 and BF16, a column at a time: the last rows and columns of a matrix.
-template <class Lanes>
+template <class Lanes, class Sink>
 void unpack_floats_slowly(const MatmulJob& job, const std::byte* rows, std::size_t row_count, std::size_t first_col,
-                          std::size_t cols, float* to) {
+                          std::size_t cols, Sink& sink) {
   for (std::size_t c = first_col; c < cols; ++c) {
     alignas(64) std::int32_t lanes[kPanelRows] = {};
     for (std::size_t r = 0; r < row_count; ++r) {
@@ -60,35 +60,44 @@ void unpack_floats_slowly(const MatmulJob& job, const std::byte* rows, std::size
       lanes[r] = job.dtype == DType::F32 ? read_at<std::int32_t>(at) : read_at<std::uint16_t>(at);
     }
     const auto bits = Lanes::load(lanes);
-    Lanes::store(to + c * kPanelRows, job.dtype == DType::F32   ? Lanes::as_floats(bits)
-                                      : job.dtype == DType::F16 ? Lanes::half_to_floats(bits)
-                                                                : Lanes::as_floats(Lanes::template shift_left<16>(bits)));
+    sink.column(c, job.dtype == DType::F32   ? Lanes::as_floats(bits)
+                   : job.dtype == DType::F16 ? Lanes::half_to_floats(bits)
+                                             : Lanes::as_floats(Lanes::template shift_left<16>(bits)));
   }
 }
 
-/// F32, F16, BF16 to [cols][16 rows] f32.
-template <class Lanes>
-void unpack_floats(const MatmulJob& job, const std::byte* rows, std::size_t row_count, std::size_t cols, float* to) {
-  const std::size_t per_load = 16 / job.block_bytes;  // columns of one load_words
+/// F32, F16, BF16: calls sink.column(c, sixteen rows) in rising order, and sink.end_words() after each 16 bytes a row.
+template <class Lanes, DType kType, class Sink>
+void unpack_floats_as(const MatmulJob& job, const std::byte* rows, std::size_t row_count, std::size_t cols, Sink& sink) {
+  constexpr std::size_t kPerWord = kType == DType::F32 ? 1 : 2;
   std::size_t c = 0;
-  for (; row_count == kPanelRows && c + per_load <= cols; c += per_load) {
+  for (; row_count == kPanelRows && c + 4 * kPerWord <= cols; c += 4 * kPerWord) {
     typename Lanes::Ints words[4];
-    Lanes::load_words(rows + c * job.block_bytes, job.w_row_bytes, words);
-    for (std::size_t d = 0; d < 4; ++d) {
-      float* out = to + (c + d * per_load / 4) * kPanelRows;
-      if (job.dtype == DType::F32) {
-        Lanes::store(out, Lanes::as_floats(words[d]));
-      } else if (job.dtype == DType::F16) {
-        Lanes::store(out, Lanes::half_to_floats(words[d]));
-        Lanes::store(out + kPanelRows, Lanes::half_to_floats(Lanes::template shift_right<16>(words[d])));
+    Lanes::load_words(rows + c * 4 / kPerWord, job.w_row_bytes, words);
+    EBB_UNROLL for (std::size_t w = 0; w < 4; ++w) {
+      if constexpr (kType == DType::F32) {
+        sink.column(c + w, Lanes::as_floats(words[w]));
+      } else if constexpr (kType == DType::F16) {
+        sink.column(c + 2 * w, Lanes::half_to_floats(words[w]));
+        sink.column(c + 2 * w + 1, Lanes::half_to_floats(Lanes::template shift_right<16>(words[w])));
       } else {
         const auto high = Lanes::broadcast(static_cast<std::int32_t>(0xffff0000u));
-        Lanes::store(out, Lanes::as_floats(Lanes::template shift_left<16>(words[d])));
-        Lanes::store(out + kPanelRows, Lanes::as_floats(Lanes::bit_and(words[d], high)));
+        sink.column(c + 2 * w, Lanes::as_floats(Lanes::template shift_left<16>(words[w])));
+        sink.column(c + 2 * w + 1, Lanes::as_floats(Lanes::bit_and(words[w], high)));
       }
     }
+    sink.end_words();
   }
-  unpack_floats_slowly<Lanes>(job, rows, row_count, c, cols, to);
+  unpack_floats_slowly<Lanes>(job, rows, row_count, c, cols, sink);
+}
+
+template <class Lanes, class Sink>
+void unpack_floats(const MatmulJob& job, const std::byte* rows, std::size_t row_count, std::size_t cols, Sink& sink) {
+  switch (job.dtype) {
+    case DType::F32: return unpack_floats_as<Lanes, DType::F32>(job, rows, row_count, cols, sink);
+    case DType::F16: return unpack_floats_as<Lanes, DType::F16>(job, rows, row_count, cols, sink);
+    default: return unpack_floats_as<Lanes, DType::BF16>(job, rows, row_count, cols, sink);
+  }
 }
 
 /// An integer panel to [cols][16 rows] f32: exactly the values that dequantize_row gives.
