@@ -1,11 +1,12 @@
-// The products of Gemma 3 270M: what one token costs in memory (GB/s) and many tokens in arithmetic (GMAC/s), each beside
-// the machine's own peak measured here. Arguments: tokens, threads.
+// The products of Gemma 3 270M and a wide one of 4B: what one token costs in memory (GB/s) and many tokens in arithmetic
+// (GMAC/s). The peak_* cases measure what one core of this machine could do at most.
 #include "kernels/matmul.h"
 
 #include <benchmark/benchmark.h>
 
 #include <cstring>
 #include <random>
+#include <string>
 #include <vector>
 
 #include "base/half.h"
@@ -62,16 +63,17 @@ void bench_matmul(benchmark::State& state, const Shape& shape, Arithmetic arithm
   std::normal_distribution<float> normal;
   std::vector<float> x(tokens * shape.cols);
   for (float& value : x) value = normal(random);
-  std::vector<float> y(tokens * shape.rows);
+  std::vector<std::byte> y_space(tokens * shape.rows * sizeof(float) + 64);
   std::vector<std::byte> input_space(matmul_input_bytes(arithmetic, tokens, shape.cols) + 64);
   std::vector<std::byte> space(matmul_workspace_bytes(thread_count, shape.cols) + 64);
   const auto aligned = [](std::vector<std::byte>& bytes) {
     return bytes.data() + (64 - reinterpret_cast<std::uintptr_t>(bytes.data()) % 64) % 64;
   };
+  auto* y = reinterpret_cast<float*>(aligned(y_space));
   const MatmulInput input = prepare_matmul_input(threads, arithmetic, x.data(), tokens, shape.cols, aligned(input_space));
   std::size_t layer_idx = 0;
   for (auto _ : state) {
-    const MatmulProduct product{weights.layers[layer_idx], y.data(), shape.rows};
+    const MatmulProduct product{weights.layers[layer_idx], y, shape.rows};
     matmul(threads, input, {&product, 1}, aligned(space));
     layer_idx = (layer_idx + 1) % weights.layers.size();
   }
@@ -81,6 +83,45 @@ void bench_matmul(benchmark::State& state, const Shape& shape, Arithmetic arithm
   state.counters["GMAC/s"] =
       Counter(rounds * 1e-9 * static_cast<double>(tokens * shape.rows * shape.cols), Counter::kIsRate);
 }
+
+void peak_read(benchmark::State& state) {
+  const std::vector<std::uint64_t> words(std::size_t{20} << 20, 1);  // 160 MiB
+  for (auto _ : state) {
+    std::uint64_t sums[8] = {};
+    for (std::size_t i = 0; i < words.size(); i += 8) {
+      __builtin_prefetch(words.data() + i + 2048, 0, 2);  // 16 KiB ahead, past the page
+      for (std::size_t lane = 0; lane < 8; ++lane) sums[lane] ^= words[i + lane];
+    }
+    benchmark::DoNotOptimize(sums);
+  }
+  state.counters["GB/s"] = benchmark::Counter(
+      static_cast<double>(state.iterations()) * 8e-9 * static_cast<double>(words.size()), benchmark::Counter::kIsRate);
+}
+BENCHMARK(peak_read)->UseRealTime();
+
+#if defined(__x86_64__)
+/// Twenty-four sums that wait for nobody, as the tile of the AVX-512 level has them.
+[[gnu::target("avx512f,avx512vnni")]] void peak_dot_avx512(benchmark::State& state) {
+  if (best_simd_level() < SimdLevel::Avx512) {
+    state.SkipWithError("needs AVX-512 VNNI");
+    return;
+  }
+  constexpr int kRounds = 1000;
+  for (auto _ : state) {
+    for (int round = 0; round < kRounds; ++round) {
+      __asm__ volatile(
+          ".irp sum, 0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23\n\t"
+          "vpdpwssd %%zmm30, %%zmm31, %%zmm\\sum\n\t"
+          ".endr" ::
+              : "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11", "xmm12",
+                "xmm13", "xmm14", "xmm15", "xmm16", "xmm17", "xmm18", "xmm19", "xmm20", "xmm21", "xmm22", "xmm23");
+    }
+  }
+  state.counters["GMAC/s"] = benchmark::Counter(static_cast<double>(state.iterations()) * 1e-9 * kRounds * 24 * 32,
+                                                benchmark::Counter::kIsRate);
+}
+BENCHMARK(peak_dot_avx512)->UseRealTime();
+#endif
 
 const bool kRegistered = [] {
   for (const Shape& shape : kShapes) {

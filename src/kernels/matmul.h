@@ -1,6 +1,7 @@
 // Products of activations with a weight matrix, straight from the file's packed blocks: y[t, r] = sum_c x[t, c] w[r, c].
-// Canonical order, the same for one row or many and for every instruction set: a row of y depends on its row of x alone,
-// bit for bit, however the tokens were batched. No dequantised copy of a weight outlives the panel being worked on.
+// One order of summation, the same for one row or many and for every instruction set: a row of y depends on its row of x
+// alone, bit for bit, however the tokens were batched (AVX2 and AVX-512 agree too; the portable level has no fused
+// multiply-add and differs in the last bits). No dequantised copy of a weight outlives the panel being worked on.
 // Called by model/. Owns nothing; all memory is the caller's.
 #pragma once
 
@@ -15,8 +16,8 @@ namespace ebb::kernels {
 
 /// How packed weights meet activations.
 /// Exact      float32 activations, weights dequantised exactly, float32 accumulation.
-/// Quantized  block-quantised weights: activations as int16 in blocks of 32 with a float32 scale (rounded to nearest),
-///            integer sums inside a block, float32 across blocks. F32, F16 and BF16 weights: as Exact.
+/// Quantized  block-quantised weights: activations as int16 (-16383 .. 16383, rounded to nearest) in blocks of 32 with a
+///            float32 scale, integer sums inside a block, float32 across blocks. F32, F16 and BF16 weights: as Exact.
 enum class Arithmetic : std::uint8_t { Exact, Quantized };
 
 /// Rows of activations made ready once, for any number of products that read them.
@@ -41,10 +42,10 @@ struct MatmulProduct {
   std::size_t y_stride = 0;  // floats between rows of y
 };
 
-/// Bytes of workspace that matmul needs for its panels.
+/// Bytes of workspace that matmul needs for its panels, 64-byte aligned: about 330 KiB a thread, whatever the matrix.
 [[nodiscard]] std::size_t matmul_workspace_bytes(int thread_count, std::size_t max_cols);
 
-/// Runs all products on one input in one parallel section.
+/// Runs all products on one input in one parallel section. Weights need no alignment; y best has 64 bytes, rows too.
 void matmul(ThreadPool& threads, const MatmulInput& input, std::span<const MatmulProduct> products, std::byte* workspace);
 
 }  // namespace ebb::kernels

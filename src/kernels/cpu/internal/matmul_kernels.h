@@ -20,9 +20,9 @@ inline constexpr std::size_t kQuantizedBlock = 32;  // activations that share on
 inline constexpr std::size_t kMaxTilePanels = 2;
 inline constexpr std::size_t kMaxTokenBlock = 256;  // tokens of one job; their partial rows fit in workspace
 
-/// Columns unpacked at a time: two int16 panels are 32 KiB and stay in the first-level cache beside a tile of activations.
-/// Chunks start at multiples of it, which is part of the order of summation.
-inline constexpr std::size_t kChunkCols = 512;
+/// Columns unpacked at a time: two int16 panels are 64 KiB, read in order, a cache line for twelve products. Measured best
+/// of 512 to 2048 (docs/decisions/0006). Chunks start at multiples of it, which is part of the order of summation.
+inline constexpr std::size_t kChunkCols = 1024;
 inline constexpr std::size_t kFloatChunkCols = 256;  // the same for panels of float32
 
 /// Largest activation integer: 32 products with a weight of up to 4096 (Q6_K with its scale folded in) stay below 2^31.

@@ -101,20 +101,31 @@ void unpack_floats(const MatmulJob& job, const std::byte* rows, std::size_t row_
 }
 
 /// An integer panel to [cols][16 rows] f32: exactly the values that dequantize_row gives.
-template <class Lanes>
-void floats_from_integers(const MatmulJob& job, const PanelWorkspace& from, std::size_t panel, std::size_t cols, float* to) {
-  for (std::size_t c = 0; c < cols; ++c) {
-    const std::size_t in_four = c % 4;
-    const auto pair = Lanes::load(from.pairs[panel] + (c / 4 * 2 + in_four % 2) * kPanelRows);
-    const auto value = Lanes::template shift_right_signed<16>(in_four < 2 ? Lanes::template shift_left<16>(pair) : pair);
-    const auto scaled = Lanes::mul(Lanes::to_floats(value), Lanes::load(from.scales[panel] + c / 32 * kPanelRows));
-    if (job.offset_values == 0) {
-      Lanes::store(to + c * kPanelRows, scaled);
-    } else {
-      const auto offset = Lanes::load(from.offsets[panel] + c / job.offset_values * kPanelRows);
-      Lanes::store(to + c * kPanelRows, Lanes::fma(scaled, Lanes::broadcast(1.0F), offset));
+template <class Lanes, bool kOffsets>
+void floats_from_integers_as(const MatmulJob& job, const PanelWorkspace& from, std::size_t panel, std::size_t cols, float* to) {
+  using Ints = typename Lanes::Ints;
+  using Floats = typename Lanes::Floats;
+  const std::size_t halves_per_offset = kOffsets ? job.offset_values / 16 : 1;
+  for (std::size_t half = 0; half < cols / 16; ++half) {
+    const Floats scale = Lanes::load(from.scales[panel] + half / 2 * kPanelRows);
+    const Floats offset = kOffsets ? Lanes::load(from.offsets[panel] + half / halves_per_offset * kPanelRows) : scale;
+    const auto value = [&](const Ints& integer) EBB_INLINE_LAMBDA {
+      const Floats scaled = Lanes::mul(Lanes::to_floats(integer), scale);
+      return kOffsets ? Lanes::fma(scaled, Lanes::broadcast(1.0F), offset) : scaled;
+    };
+    EBB_UNROLL for (std::size_t pair = 0; pair < 8; ++pair) {
+      const Ints ints = Lanes::load(from.pairs[panel] + (half * 8 + pair) * kPanelRows);
+      float* first = to + (half * 16 + pair / 2 * 4 + pair % 2) * kPanelRows;  // pair order: columns c and c + 2
+      Lanes::store(first, value(Lanes::template shift_right_signed<16>(Lanes::template shift_left<16>(ints))));
+      Lanes::store(first + 2 * kPanelRows, value(Lanes::template shift_right_signed<16>(ints)));
     }
   }
+}
+
+template <class Lanes>
+void floats_from_integers(const MatmulJob& job, const PanelWorkspace& from, std::size_t panel, std::size_t cols, float* to) {
+  if (job.offset_values == 0) return floats_from_integers_as<Lanes, false>(job, from, panel, cols, to);
+  floats_from_integers_as<Lanes, true>(job, from, panel, cols, to);
 }
 
 }  // namespace
