@@ -239,18 +239,23 @@ TEST(Attention, ExtremeScoresStayFinite) {
   });
 }
 
-// T6: NaN in a query, a key or a value shows in the row; rows of earlier chunks stay as they are.
+// T6: NaN in a query, a key or a value shows in the row, and in each segment of keys and each way to work on them; rows of
+// earlier chunks stay as they are.
 TEST(Attention, NanReachesTheOutput) {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   for_each_simd_level([nan] {
     const Layer layer{.q_heads = 2, .kv_heads = 1, .head_dim = 16, .window = 0};
-    for (int where = 0; where < 3; ++where) {
-      Sequence sequence(layer, 120);
-      const std::size_t width = where == 0 ? layer.q_width() : layer.kv_width();
-      (where == 0 ? sequence.q : where == 1 ? sequence.k : sequence.v)[100 * width] = nan;
-      const std::vector<float> out = run(layer, sequence, 10);
-      for (std::size_t i = 0; i < 100 * layer.q_width(); ++i) ASSERT_FALSE(std::isnan(out[i]));
-      EXPECT_TRUE(std::isnan(out[100 * layer.q_width()]));
+    for (std::size_t position : {100ul, 600ul}) {
+      for (int where = 0; where < 3; ++where) {
+        for (std::size_t chunk : {10ul, 1ul}) {
+          Sequence sequence(layer, 610);
+          const std::size_t width = where == 0 ? layer.q_width() : layer.kv_width();
+          (where == 0 ? sequence.q : where == 1 ? sequence.k : sequence.v)[position * width] = nan;
+          const std::vector<float> out = run(layer, sequence, chunk);
+          for (std::size_t i = 0; i < position * layer.q_width(); ++i) ASSERT_FALSE(std::isnan(out[i]));
+          EXPECT_TRUE(std::isnan(out[position * layer.q_width()]));
+        }
+      }
     }
   });
 }

@@ -21,15 +21,14 @@ std::size_t divide_up(std::size_t value, std::size_t by) { return (value + by - 
 std::size_t padded_rows(std::size_t rows) { return round_up(rows, kProductRowsLcm); }
 std::size_t padded_columns(std::size_t head_dim) { return round_up(head_dim, kColumnPadding); }
 
-std::size_t state_floats(std::size_t rows, std::size_t head_dim) {
+std::size_t state_floats(std::size_t rows) {
   const std::size_t padded = padded_rows(rows);
-  return padded * (padded_columns(head_dim) + kSumLanes) + round_up(padded, kLineFloats);
+  return padded * (kMaxHeadDim + kSumLanes) + round_up(padded, kLineFloats);
 }
 
 std::size_t scratch_floats(std::size_t rows, std::size_t head_dim) {
   const std::size_t padded = padded_rows(rows);
-  return round_up(padded * head_dim, kLineFloats) + kLineFloats + 2 * kTileKeys * padded_columns(head_dim) +
-         padded * kTileKeys + 2 * state_floats(rows, head_dim);
+  return padded * (kMaxHeadDim + kTileKeys) + 2 * kTileKeys * padded_columns(head_dim) + 2 * state_floats(rows);
 }
 
 /// Hands out the workspace piece by piece.
@@ -41,10 +40,10 @@ class Carver {
     at_ += round_up(floats, kLineFloats);
     return taken;
   }
-  AttentionState take_state(std::size_t rows, std::size_t head_dim) {
+  AttentionState take_state(std::size_t rows) {
     const std::size_t padded = padded_rows(rows);
     AttentionState state;
-    state.out = take(padded * padded_columns(head_dim));
+    state.out = take(padded * kMaxHeadDim);
     state.sum = take(padded * kSumLanes);
     state.max = take(padded);
     return state;
@@ -89,12 +88,12 @@ Scratch make_scratch(const Call& call, float* workspace, std::size_t max_rows, s
   block.window = call.shape.window;
   block.type = call.fresh.type;
   Carver carver(workspace);
-  block.queries = carver.take(padded_rows(max_rows) * block.head_dim + kLineFloats);
+  block.queries = carver.take(padded_rows(max_rows) * kMaxHeadDim);
   block.keys = carver.take(kTileKeys * padded_columns(block.head_dim));
   block.values = carver.take(kTileKeys * padded_columns(block.head_dim));
   block.scores = carver.take(padded_rows(max_rows) * kTileKeys);
-  scratch.segment = carver.take_state(max_rows, block.head_dim);
-  scratch.total = carver.take_state(max_rows, block.head_dim);
+  scratch.segment = carver.take_state(max_rows);
+  scratch.total = carver.take_state(max_rows);
   const float* q = call.q + first_row * call.q_stride + kv_head * call.group * block.head_dim;
   call.vector.pack_queries(block, q, call.q_stride, call.factor);
   return scratch;
@@ -176,9 +175,9 @@ void attend_split(ThreadPool& threads, const Call& call, float* workspace, std::
   const std::size_t first_segment = first_key / kSegmentKeys;
   const std::size_t last_segment = divide_up(last_key, kSegmentKeys);
   float* partials = workspace + thread_count * scratch_stride;
-  float* totals = partials + segments_per_round * shape.kv_heads * state_floats(kSplitRows, shape.head_dim);
+  float* totals = partials + segments_per_round * shape.kv_heads * state_floats(kSplitRows);
   const auto state_at = [&](float* base, std::size_t idx) {
-    return Carver(base + idx * state_floats(kSplitRows, shape.head_dim)).take_state(kSplitRows, shape.head_dim);
+    return Carver(base + idx * state_floats(kSplitRows)).take_state(kSplitRows);
   };
 
   AttentionBlock block;
@@ -209,14 +208,14 @@ std::size_t attention_workspace_bytes(int thread_count, std::size_t rows, std::s
   const auto threads = static_cast<std::size_t>(thread_count);
   const std::size_t block_rows = std::min(rows * q_heads, kMaxQueryRows);
   const std::size_t split_states = (kSplitPiecesPerThread + 2) * threads;  // partial ones and totals, see attend_split
-  return sizeof(float) * (threads * scratch_floats(block_rows, head_dim) + split_states * state_floats(kSplitRows, head_dim));
+  return sizeof(float) * (threads * scratch_floats(block_rows, head_dim) + split_states * state_floats(kSplitRows));
 }
 
 void attention(ThreadPool& threads, const AttentionShape& shape, const float* q, std::size_t q_stride, const KvView& past,
                const KvView& fresh, float* out, std::byte* workspace) {
   EBB_CHECK(shape.kv_heads > 0 && shape.q_heads % shape.kv_heads == 0, "{} query heads, {} kv heads", shape.q_heads,
             shape.kv_heads);
-  EBB_CHECK(shape.head_dim > 0 && shape.head_dim % 8 == 0 && shape.head_dim <= 256, "head_dim {}", shape.head_dim);
+  EBB_CHECK(shape.head_dim > 0 && shape.head_dim % 8 == 0 && shape.head_dim <= kMaxHeadDim, "head_dim {}", shape.head_dim);
   EBB_CHECK(shape.first_pos == 0 || past.type == fresh.type, "two KV types");
   EBB_CHECK(reinterpret_cast<std::uintptr_t>(workspace) % 64 == 0, "workspace not aligned to 64 bytes");
   if (shape.rows == 0) return;
