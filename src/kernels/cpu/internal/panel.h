@@ -106,10 +106,28 @@ struct Panel {
     return true;
   }
 
+  /// The same in float32.
+  template <bool kOffsets>
+  static bool exact_dot(const MatmulJob& job, const std::byte* rows, float* y) {
+    ExactDotSink<Lanes, kOffsets> sink{job.x, rows + kPanelsAhead * kPanelRows * job.w_row_bytes,
+                                       job.block_bytes * kPanelRows * kQuantizedBlock / job.block_values};
+    if (!Unpack<Lanes>::blocks(job.dtype, rows, job.w_row_bytes, job.cols / job.block_values, sink)) return false;
+    Lanes::store(y, sink.sum);
+    return true;
+  }
+
   static void float_dot(const MatmulJob& job, const std::byte* rows, float* y) {
     FloatDotSink<Lanes> sink{job.x, rows + kPanelsAhead * kPanelRows * job.w_row_bytes};
     unpack_floats<Lanes>(job, rows, kPanelRows, job.cols, sink);
     Lanes::store(y, sink.sum);
+  }
+
+  static bool one_token(const MatmulJob& job, const std::byte* rows, float* y) {
+    if (job.block_values > 1) {
+      return job.offset_values == 0 ? exact_dot<false>(job, rows, y) : exact_dot<true>(job, rows, y);
+    }
+    float_dot(job, rows, y);
+    return true;
   }
 
   /// Fewer than sixteen rows: whole lanes go to the workspace, and from there the columns that exist.
@@ -127,8 +145,8 @@ struct Panel {
     if constexpr (Lanes::kByteDot) {
       while (job.digits != nullptr && row + kPanelRows <= job.row_count && dot(job, rows_at(), job.y + row)) row += kPanelRows;
     }
-    if (job.token_count == 1 && job.block_values == 1) {
-      for (; row + kPanelRows <= job.row_count; row += kPanelRows) float_dot(job, rows_at(), job.y + row);
+    if (job.token_count == 1 && job.quantized == nullptr) {
+      while (row + kPanelRows <= job.row_count && one_token(job, rows_at(), job.y + row)) row += kPanelRows;
     }
     constexpr std::size_t kTileRows = Lanes::kTilePanels * kPanelRows;
     for (; row + kTileRows <= job.row_count; row += kTileRows) {

@@ -40,6 +40,7 @@ struct PanelSink {
     pairs_to += 16 * 16;
     scales_to += 16;
   }
+  template <int kZero>
   EBB_INLINE void end_scaled_block(const typename Lanes::Floats& scale) { end_block<0>(scale); }
 };
 
@@ -76,6 +77,7 @@ struct DotSink {
   EBB_INLINE void end_block(const typename Lanes::Floats& scale) {
     finish(take(kZero * (read_at<std::int32_t>(sums) + read_at<std::int32_t>(sums + 4))), scale);
   }
+  template <int kZero>
   EBB_INLINE void end_scaled_block(const typename Lanes::Floats& scale) { finish(scaled, scale); }
 
  private:
@@ -89,6 +91,63 @@ struct DotSink {
     digits += 64;
     sums += 8;
     scales += 4;
+    for (std::size_t at = 0; at < ahead_bytes; at += 64) Lanes::prefetch(ahead + at);
+    ahead += ahead_bytes;
+  }
+};
+
+/// One token's products in float32 with sixteen rows, each weight as dequantize_row gives it, in the order of float_tile.
+/// kOffsets: the type has an offset for each block of 32.
+template <class Lanes, bool kOffsets>
+struct ExactDotSink {
+  using Ints = typename Lanes::Ints;
+  using Floats = typename Lanes::Floats;
+  const float* x;  // the row's next block
+  const std::byte* ahead;
+  std::size_t ahead_bytes;
+  Floats sum = Lanes::zero_floats();
+  Floats offset_now = Lanes::zero_floats();
+  Ints bytes[8] = {};
+  Floats int_scale[2] = {};
+
+  template <int kZero>
+  EBB_INLINE void quads(std::size_t q, const Ints& four) {
+    bytes[q] = four;
+  }
+  template <int kZero>
+  EBB_INLINE void scaled_quads(std::size_t q, const Ints& four, const Ints& scale) {
+    bytes[q] = four;
+    if (q % 4 == 0) int_scale[q / 4] = Lanes::to_floats(scale);
+  }
+  EBB_INLINE void offset(std::size_t, const Floats& value) { offset_now = value; }
+  template <int kZero>
+  EBB_INLINE void end_block(const Floats& scale) {
+    block<kZero>(scale, scale);
+  }
+  template <int kZero>
+  EBB_INLINE void end_scaled_block(const Floats& scale) {
+    block<kZero>(Lanes::mul(int_scale[0], scale), Lanes::mul(int_scale[1], scale));  // exact: 18 bits
+  }
+
+ private:
+  template <int kZero, int kByte>
+  EBB_INLINE void column(std::size_t q, const Floats& scale) {
+    const Ints byte = Lanes::bit_and(Lanes::template shift_right<8 * kByte>(bytes[q]), Lanes::broadcast(0xff));
+    const Ints integer = kZero == 0 ? byte : Lanes::add(byte, Lanes::broadcast(-kZero));
+    Floats w = Lanes::mul(Lanes::to_floats(integer), scale);
+    if constexpr (kOffsets) w = Lanes::fma(w, Lanes::broadcast(1.0F), offset_now);
+    sum = Lanes::fma(w, Lanes::broadcast(x[q * 4 + kByte]), sum);
+  }
+  template <int kZero>
+  EBB_INLINE void block(const Floats& first_scale, const Floats& second_scale) {
+    EBB_UNROLL for (std::size_t q = 0; q < 8; ++q) {
+      const Floats& scale = q < 4 ? first_scale : second_scale;
+      column<kZero, 0>(q, scale);
+      column<kZero, 1>(q, scale);
+      column<kZero, 2>(q, scale);
+      column<kZero, 3>(q, scale);
+    }
+    x += 32;
     for (std::size_t at = 0; at < ahead_bytes; at += 64) Lanes::prefetch(ahead + at);
     ahead += ahead_bytes;
   }

@@ -3,7 +3,7 @@
 //   quads<kZero>(q, bytes)                 columns 4q .. 4q + 3 of the block, q = 0 .. 7: a byte each; weight = byte - kZero
 //   scaled_quads<kZero>(q, bytes, scale)   the same where weight = scale * (byte - kZero), one int scale for each 16 columns
 //   offset(o, f)                           an offset of the chunk, o counted from the chunk's start
-//   end_block<kZero>(f), end_scaled_block(f)   the block's float scale; the next block begins
+//   end_block<kZero>(f), end_scaled_block<kZero>(f)   the block's float scale; the next block begins
 // and is held to integer_block.h, value for value.
 #pragma once
 
@@ -157,7 +157,7 @@ struct Unpack {
       const Ints bytes = Lanes::masked_or(two_bits, Lanes::broadcast(0x30303030), nibbles<kJ / 2>(low[w]));
       sink.template scaled_quads<32>(w, bytes, scale[w / 4]);
     }
-    sink.end_scaled_block(d);
+    sink.template end_scaled_block<32>(d);
   }
 
   template <class Sink>
