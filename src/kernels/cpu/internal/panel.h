@@ -85,12 +85,20 @@ struct Panel {
 
   /// One token and sixteen rows of a type with a fast unpacker; false: nothing was done.
   static bool dot(const MatmulJob& job, const std::byte* rows, float* y) {
-    DotSink<Lanes> sink{job.digits,
-                        job.digit_sums,
-                        job.quantized + job.scales_at,
-                        job.workspace->offsets[0],
-                        rows + kPanelsAhead * kPanelRows * job.w_row_bytes,
-                        job.block_bytes * kPanelRows * kQuantizedBlock / job.block_values};
+    const std::byte* scales = job.quantized + job.scales_at;
+    float* offsets = job.workspace->offsets[0];
+    const std::byte* ahead = rows + kPanelsAhead * kPanelRows * job.w_row_bytes;
+    const std::size_t ahead_bytes = job.block_bytes * kPanelRows * kQuantizedBlock / job.block_values;
+    if constexpr (Lanes::kByteDot) {
+      if (job.digits != nullptr) {
+        return dot_into(job, rows, y, DotSink<Lanes>{job.digits, job.digit_sums, scales, offsets, ahead, ahead_bytes});
+      }
+    }
+    return dot_into(job, rows, y, PairDotSink<Lanes>{job.quantized, scales, offsets, ahead, ahead_bytes});
+  }
+
+  template <class Sink>
+  static bool dot_into(const MatmulJob& job, const std::byte* rows, float* y, Sink sink) {
     for (std::size_t first_col = 0; first_col < job.cols; first_col += kChunkCols) {
       const std::size_t cols = job.cols - first_col < kChunkCols ? job.cols - first_col : kChunkCols;
       const std::byte* blocks = rows + first_col / job.block_values * job.block_bytes;
@@ -123,6 +131,7 @@ struct Panel {
   }
 
   static bool one_token(const MatmulJob& job, const std::byte* rows, float* y) {
+    if (job.quantized != nullptr) return dot(job, rows, y);
     if (job.block_values > 1) {
       return job.offset_values == 0 ? exact_dot<false>(job, rows, y) : exact_dot<true>(job, rows, y);
     }
@@ -142,10 +151,7 @@ struct Panel {
   static void run(const MatmulJob& job) {
     std::size_t row = 0;
     const auto rows_at = [&] { return job.w + row * job.w_row_bytes; };
-    if constexpr (Lanes::kByteDot) {
-      while (job.digits != nullptr && row + kPanelRows <= job.row_count && dot(job, rows_at(), job.y + row)) row += kPanelRows;
-    }
-    if (job.token_count == 1 && job.quantized == nullptr) {
+    if (job.token_count == 1) {
       while (row + kPanelRows <= job.row_count && one_token(job, rows_at(), job.y + row)) row += kPanelRows;
     }
     constexpr std::size_t kTileRows = Lanes::kTilePanels * kPanelRows;

@@ -22,6 +22,10 @@ struct PanelSink {
     const Ints pair = Lanes::bit_and(bytes, Lanes::broadcast(0x00ff00ff));
     return kZero == 0 ? pair : Lanes::sub16(pair, Lanes::broadcast(kZero * 0x00010001));
   }
+  /// An int scale in both int16 halves.
+  EBB_INLINE static Ints twice(const Ints& scale) {
+    return Lanes::masked_or(scale, Lanes::broadcast(0xffff), Lanes::template shift_left<16>(scale));
+  }
   template <int kZero>
   EBB_INLINE void quads(std::size_t q, const Ints& bytes) {
     Lanes::store(pairs_to + q * 32, spread<kZero>(bytes));
@@ -29,7 +33,7 @@ struct PanelSink {
   }
   template <int kZero>
   EBB_INLINE void scaled_quads(std::size_t q, const Ints& bytes, const Ints& scale) {
-    const Ints both = Lanes::masked_or(scale, Lanes::broadcast(0xffff), Lanes::template shift_left<16>(scale));
+    const Ints both = twice(scale);
     Lanes::store(pairs_to + q * 32, Lanes::mul16(spread<kZero>(bytes), both));
     Lanes::store(pairs_to + q * 32 + 16, Lanes::mul16(spread<kZero>(Lanes::template shift_right<8>(bytes)), both));
   }
@@ -93,6 +97,52 @@ struct DotSink {
     scales += 4;
     for (std::size_t at = 0; at < ahead_bytes; at += 64) Lanes::prefetch(ahead + at);
     ahead += ahead_bytes;
+  }
+};
+
+/// DotSink for lanes without byte products: the int16 pairs of integer_tile, without the panel.
+template <class Lanes>
+struct PairDotSink {
+  using Ints = typename Lanes::Ints;
+  const std::byte* pairs;  // of the row's next block
+  const std::byte* scales;
+  float* offsets_to;
+  const std::byte* ahead;
+  std::size_t ahead_bytes;
+  typename Lanes::Floats sum = Lanes::zero_floats();
+  Ints acc[2] = {Lanes::zero(), Lanes::zero()};
+
+  template <int kZero>
+  EBB_INLINE void quads(std::size_t q, const Ints& bytes) {
+    add(q, PanelSink<Lanes>::template spread<kZero>(bytes),
+        PanelSink<Lanes>::template spread<kZero>(Lanes::template shift_right<8>(bytes)));
+  }
+  template <int kZero>
+  EBB_INLINE void scaled_quads(std::size_t q, const Ints& bytes, const Ints& scale) {
+    const Ints both = PanelSink<Lanes>::twice(scale);
+    add(q, Lanes::mul16(PanelSink<Lanes>::template spread<kZero>(bytes), both),
+        Lanes::mul16(PanelSink<Lanes>::template spread<kZero>(Lanes::template shift_right<8>(bytes)), both));
+  }
+  EBB_INLINE void offset(std::size_t o, const typename Lanes::Floats& value) { Lanes::store(offsets_to + o * 16, value); }
+  template <int kZero>
+  EBB_INLINE void end_block(const typename Lanes::Floats& scale) {
+    const Ints total = Lanes::add(acc[0], acc[1]);
+    sum = Lanes::fma(Lanes::to_floats(total), Lanes::mul(scale, Lanes::broadcast(read_at<float>(scales))), sum);
+    acc[0] = acc[1] = Lanes::zero();
+    pairs += 64;
+    scales += 4;
+    for (std::size_t at = 0; at < ahead_bytes; at += 64) Lanes::prefetch(ahead + at);
+    ahead += ahead_bytes;
+  }
+  template <int kZero>
+  EBB_INLINE void end_scaled_block(const typename Lanes::Floats& scale) {
+    end_block<0>(scale);
+  }
+
+ private:
+  EBB_INLINE void add(std::size_t q, const Ints& even, const Ints& odd) {
+    acc[0] = Lanes::dot(acc[0], even, Lanes::broadcast(read_at<std::int32_t>(pairs + q * 8)));
+    acc[1] = Lanes::dot(acc[1], odd, Lanes::broadcast(read_at<std::int32_t>(pairs + q * 8 + 4)));
   }
 };
 
