@@ -1,5 +1,5 @@
-// The products of Gemma 3 270M and a wide one of 4B: what one token costs in memory (GB/s) and many tokens in arithmetic
-// (GMAC/s). The peak_* cases measure what one core of this machine could do at most.
+// The products of Gemma 3 270M and a wide one of 4B: what one token costs in memory (GB/s) and many tokens in
+// arithmetic (GMAC/s). The peak_* cases measure what one core of this machine could do at most.
 #include "kernels/matmul.h"
 
 #include <benchmark/benchmark.h>
@@ -23,8 +23,9 @@ struct Shape {
 };
 
 constexpr Shape kShapes[] = {
-    {"head_q8_0", DType::Q8_0, 262144, 640},  {"gate_up_q5_0", DType::Q5_0, 4096, 640}, {"qkv_q5_0", DType::Q5_0, 1536, 640},
-    {"attn_out_q4_k", DType::Q4_K, 640, 1024}, {"down_q4_k", DType::Q4_K, 640, 2048},    {"down_q6_k", DType::Q6_K, 640, 2048},
+    {"head_q8_0", DType::Q8_0, 262144, 640},   {"gate_up_q5_0", DType::Q5_0, 4096, 640},
+    {"qkv_q5_0", DType::Q5_0, 1536, 640},      {"attn_out_q4_k", DType::Q4_K, 640, 1024},
+    {"down_q4_k", DType::Q4_K, 640, 2048},     {"down_q6_k", DType::Q6_K, 640, 2048},
     {"gate_up_q4_0", DType::Q4_0, 4096, 2560}, {"gate_up_f16", DType::F16, 4096, 640},
 };
 
@@ -56,7 +57,8 @@ Weights random_weights(const Shape& shape, std::size_t total_bytes) {
   return out;
 }
 
-void bench_matmul(benchmark::State& state, const Shape& shape, Arithmetic arithmetic, std::size_t tokens, int thread_count) {
+void bench_matmul(benchmark::State& state, const Shape& shape, Arithmetic arithmetic, std::size_t tokens,
+                  int thread_count) {
   ThreadPool threads(thread_count);
   const Weights weights = random_weights(shape, tokens == 1 ? std::size_t{160} << 20 : std::size_t{4} << 20);
   std::mt19937 random(2);
@@ -70,7 +72,8 @@ void bench_matmul(benchmark::State& state, const Shape& shape, Arithmetic arithm
     return bytes.data() + (64 - reinterpret_cast<std::uintptr_t>(bytes.data()) % 64) % 64;
   };
   auto* y = reinterpret_cast<float*>(aligned(y_space));
-  const MatmulInput input = prepare_matmul_input(threads, arithmetic, x.data(), tokens, shape.cols, aligned(input_space));
+  const MatmulInput input =
+      prepare_matmul_input(threads, arithmetic, x.data(), tokens, shape.cols, aligned(input_space));
   std::size_t layer_idx = 0;
   for (auto _ : state) {
     const MatmulProduct product{weights.layers[layer_idx], y, shape.rows};
@@ -113,8 +116,9 @@ BENCHMARK(peak_read)->UseRealTime();
           ".irp sum, 0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23\n\t"
           "vpdpwssd %%zmm30, %%zmm31, %%zmm\\sum\n\t"
           ".endr" ::
-              : "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11", "xmm12",
-                "xmm13", "xmm14", "xmm15", "xmm16", "xmm17", "xmm18", "xmm19", "xmm20", "xmm21", "xmm22", "xmm23");
+              : "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11",
+                "xmm12", "xmm13", "xmm14", "xmm15", "xmm16", "xmm17", "xmm18", "xmm19", "xmm20", "xmm21", "xmm22",
+                "xmm23");
     }
   }
   state.counters["GMAC/s"] = benchmark::Counter(static_cast<double>(state.iterations()) * 1e-9 * kRounds * 24 * 32,
@@ -129,7 +133,8 @@ const bool kRegistered = [] {
       if (shape.rows > 100000 && tokens > 1) continue;  // a model asks for the head of one row at a time
       for (const int thread_count : {1, 2}) {
         for (const Arithmetic arithmetic : {Arithmetic::Quantized, Arithmetic::Exact}) {
-          const std::string name = std::string(shape.name) + (arithmetic == Arithmetic::Exact ? "/exact" : "/quantized") +
+          const std::string name = std::string(shape.name) +
+                                   (arithmetic == Arithmetic::Exact ? "/exact" : "/quantized") +
                                    "/tokens:" + std::to_string(tokens) + "/threads:" + std::to_string(thread_count);
           benchmark::RegisterBenchmark(name.c_str(), [=](benchmark::State& state) {
             bench_matmul(state, shape, arithmetic, tokens, thread_count);

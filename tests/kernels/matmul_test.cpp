@@ -18,8 +18,8 @@
 namespace ebb::kernels {
 namespace {
 
-constexpr DType kAllTypes[] = {DType::F32,  DType::F16,  DType::BF16, DType::Q4_0, DType::Q4_1,
-                               DType::Q5_0, DType::Q5_1, DType::Q8_0, DType::Q2_K, DType::Q3_K,
+constexpr DType kAllTypes[] = {DType::F32,  DType::F16,  DType::BF16, DType::Q4_0,   DType::Q4_1,
+                               DType::Q5_0, DType::Q5_1, DType::Q8_0, DType::Q2_K,   DType::Q3_K,
                                DType::Q4_K, DType::Q5_K, DType::Q6_K, DType::IQ4_NL, DType::IQ4_XS};
 
 std::vector<SimdLevel> levels() {
@@ -42,11 +42,16 @@ std::vector<std::size_t> half_fields(DType dtype) {
     case DType::Q4_1:
     case DType::Q5_1:
     case DType::Q4_K:
-    case DType::Q5_K: return {0, 2};
-    case DType::Q2_K: return {80, 82};
-    case DType::Q3_K: return {108};
-    case DType::Q6_K: return {208};
-    default: return {0};
+    case DType::Q5_K:
+      return {0, 2};
+    case DType::Q2_K:
+      return {80, 82};
+    case DType::Q3_K:
+      return {108};
+    case DType::Q6_K:
+      return {208};
+    default:
+      return {0};
   }
 }
 
@@ -145,7 +150,8 @@ double worst_error(Arithmetic arithmetic, const std::vector<float>& x, std::size
         rounding += largest * weight / 16383 / 2;
       }
       // A type with an offset sums two parts that may each be larger than their sum: 4 covers the random blocks here.
-      const double allowed = 4 * (static_cast<double>(w.cols) + 2) * 0x1p-24 * magnitude + (rounds_x ? 1.01 * rounding : 0);
+      const double allowed =
+          4 * (static_cast<double>(w.cols) + 2) * 0x1p-24 * magnitude + (rounds_x ? 1.01 * rounding : 0);
       const double error = std::fabs(y[t * w.rows + r] - exact) / allowed;
       if (!(error <= worst)) worst = error;  // a value that is no number counts as the worst
     }
@@ -218,7 +224,8 @@ TEST(Matmul, ARowIsTheSameBitsAloneAndInAnyBatch_S6) {
           const std::vector<float> part(x.begin() + static_cast<std::ptrdiff_t>(first * 768),
                                         x.begin() + static_cast<std::ptrdiff_t>((first + count) * 768));
           const std::vector<float> y = multiply(1, arithmetic, part, count, views);
-          ASSERT_EQ(std::memcmp(y.data(), whole.data() + first * 37, y.size() * sizeof(float)), 0) << first << " " << count;
+          ASSERT_EQ(std::memcmp(y.data(), whole.data() + first * 37, y.size() * sizeof(float)), 0)
+              << first << " " << count;
         }
       }
     }
@@ -231,7 +238,8 @@ TEST(Matmul, BlocksOfManyTokensAreTheSameBitsToo_S6) {
   const std::vector<float> x = random_rows(600, 64, 2);
   const std::vector<float> whole = multiply(3, Arithmetic::Quantized, x, 600, views);
   for (const std::size_t t : {0u, 255u, 256u, 511u, 512u, 599u}) {
-    const std::vector<float> row(x.begin() + static_cast<std::ptrdiff_t>(t * 64), x.begin() + static_cast<std::ptrdiff_t>(t * 64 + 64));
+    const std::vector<float> row(x.begin() + static_cast<std::ptrdiff_t>(t * 64),
+                                 x.begin() + static_cast<std::ptrdiff_t>(t * 64 + 64));
     const std::vector<float> y = multiply(1, Arithmetic::Quantized, row, 1, views);
     EXPECT_EQ(std::memcmp(y.data(), whole.data() + t * 32, 32 * sizeof(float)), 0) << t;
   }
@@ -279,8 +287,8 @@ TEST(Matmul, ExtremeWeightsAndActivationsDoNotOverflow) {
   const std::uint16_t one = float_to_f16(1.0F);
   for (std::size_t r = 0; r < 16; ++r) {
     std::byte* block = w.bytes.data() + r * 210;
-    std::memset(block, 0, 192);                      // every weight -32 ...
-    std::memset(block + 192, 0x80, 16);              // ... times a scale of -128
+    std::memset(block, 0, 192);          // every weight -32 ...
+    std::memset(block + 192, 0x80, 16);  // ... times a scale of -128
     std::memcpy(block + 208, &one, sizeof(one));
   }
   const std::vector<TensorView> views = {w.view};

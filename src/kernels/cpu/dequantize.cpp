@@ -31,17 +31,21 @@ void dequantize_blocks(DType dtype, const std::byte* row, std::span<float> out) 
 }  // namespace
 
 void dequantize_row(const TensorView& w, std::size_t row_idx, std::span<float> out) {
-  EBB_CHECK(row_idx < w.rows && out.size() == w.cols, "row {} of {}, {} of {} columns", row_idx, w.rows, out.size(), w.cols);
+  EBB_CHECK(row_idx < w.rows && out.size() == w.cols, "row {} of {}, {} of {} columns", row_idx, w.rows, out.size(),
+            w.cols);
   const std::byte* row = w.row(row_idx);
   switch (w.dtype) {
-    case DType::F32: std::memcpy(out.data(), row, out.size_bytes()); return;
+    case DType::F32:
+      std::memcpy(out.data(), row, out.size_bytes());
+      return;
     case DType::F16:
       for (std::size_t c = 0; c < out.size(); ++c) out[c] = f16_to_float(half_bits(row, c));
       return;
     case DType::BF16:
       for (std::size_t c = 0; c < out.size(); ++c) out[c] = bf16_to_float(half_bits(row, c));
       return;
-    default: dequantize_blocks(w.dtype, row, out);
+    default:
+      dequantize_blocks(w.dtype, row, out);
   }
 }
 

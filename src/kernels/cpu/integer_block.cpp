@@ -8,7 +8,8 @@
 namespace ebb::kernels {
 namespace {
 
-constexpr std::array<std::int16_t, 16> kIq4Values = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
+constexpr std::array<std::int16_t, 16> kIq4Values = {-127, -104, -83, -65, -49, -35, -22, -10,
+                                                     1,    13,   25,  38,  53,  69,  89,  113};
 
 int byte_at(const std::byte* p, std::size_t idx) { return std::to_integer<int>(p[idx]); }
 int signed_byte_at(const std::byte* p, std::size_t idx) { return static_cast<std::int8_t>(p[idx]); }
@@ -65,8 +66,10 @@ void decode_q4_k(const std::byte* block, bool has_fifth_bit, IntegerBlock& out) 
   const std::byte* qh = block + 16;
   const std::byte* qs = block + (has_fifth_bit ? 48 : 16);
   for (std::size_t k = 0; k < 8; ++k) {
-    const int scale = k < 4 ? byte_at(scales, k) & 63 : (byte_at(scales, k + 4) & 15) | (byte_at(scales, k - 4) >> 6) << 4;
-    const int minimum = k < 4 ? byte_at(scales, k + 4) & 63 : byte_at(scales, k + 4) >> 4 | (byte_at(scales, k) >> 6) << 4;
+    const int scale =
+        k < 4 ? byte_at(scales, k) & 63 : (byte_at(scales, k + 4) & 15) | (byte_at(scales, k - 4) >> 6) << 4;
+    const int minimum =
+        k < 4 ? byte_at(scales, k + 4) & 63 : byte_at(scales, k + 4) >> 4 | (byte_at(scales, k) >> 6) << 4;
     out.scale[k] = d * static_cast<float>(scale);
     out.offset[k] = -(dmin * static_cast<float>(minimum));
     for (std::size_t i = 0; i < 32; ++i) {
@@ -120,32 +123,48 @@ void decode_q3_k(const std::byte* block, IntegerBlock& out) {
 
 std::size_t offset_values(DType dtype) {
   switch (dtype) {
-    case DType::Q2_K: return 16;
+    case DType::Q2_K:
+      return 16;
     case DType::Q4_1:
     case DType::Q5_1:
     case DType::Q4_K:
-    case DType::Q5_K: return 32;
-    default: return 0;
+    case DType::Q5_K:
+      return 32;
+    default:
+      return 0;
   }
 }
 
 void decode_block(DType dtype, const std::byte* block, IntegerBlock& out) {
   switch (dtype) {
-    case DType::Q4_0: return decode_nibbles(block, false, false, out);
-    case DType::Q4_1: return decode_nibbles(block, true, false, out);
-    case DType::Q5_0: return decode_nibbles(block, false, true, out);
-    case DType::Q5_1: return decode_nibbles(block, true, true, out);
-    case DType::Q8_0: return decode_q8_0(block, out);
-    case DType::Q2_K: return decode_q2_k(block, out);
-    case DType::Q3_K: return decode_q3_k(block, out);
-    case DType::Q4_K: return decode_q4_k(block, false, out);
-    case DType::Q5_K: return decode_q4_k(block, true, out);
-    case DType::Q6_K: return decode_q6_k(block, out);
-    case DType::IQ4_NL: return decode_iq4_nl(block, out);
-    case DType::IQ4_XS: return decode_iq4_xs(block, out);
+    case DType::Q4_0:
+      return decode_nibbles(block, false, false, out);
+    case DType::Q4_1:
+      return decode_nibbles(block, true, false, out);
+    case DType::Q5_0:
+      return decode_nibbles(block, false, true, out);
+    case DType::Q5_1:
+      return decode_nibbles(block, true, true, out);
+    case DType::Q8_0:
+      return decode_q8_0(block, out);
+    case DType::Q2_K:
+      return decode_q2_k(block, out);
+    case DType::Q3_K:
+      return decode_q3_k(block, out);
+    case DType::Q4_K:
+      return decode_q4_k(block, false, out);
+    case DType::Q5_K:
+      return decode_q4_k(block, true, out);
+    case DType::Q6_K:
+      return decode_q6_k(block, out);
+    case DType::IQ4_NL:
+      return decode_iq4_nl(block, out);
+    case DType::IQ4_XS:
+      return decode_iq4_xs(block, out);
     case DType::F32:
     case DType::F16:
-    case DType::BF16: break;
+    case DType::BF16:
+      break;
   }
   EBB_CHECK(false, "decode_block of {}", dtype_info(dtype).name);
 }

@@ -12,12 +12,16 @@ namespace {
 
 const MatmulKernels& kernels_in_use() {
   switch (simd_level()) {
-    case SimdLevel::Portable: return portable_matmul_kernels();
+    case SimdLevel::Portable:
+      return portable_matmul_kernels();
 #if defined(__x86_64__)
-    case SimdLevel::Avx2: return avx2_matmul_kernels();
-    case SimdLevel::Avx512: return avx512_matmul_kernels();
+    case SimdLevel::Avx2:
+      return avx2_matmul_kernels();
+    case SimdLevel::Avx512:
+      return avx512_matmul_kernels();
 #else
-    default: break;
+    default:
+      break;
 #endif
   }
   return portable_matmul_kernels();
@@ -37,7 +41,8 @@ struct Split {
 /// Pieces small enough that the last one does not keep the other threads waiting, large enough to hide the hand-out.
 Split split_work(std::span<const MatmulProduct> products, std::size_t tokens, std::size_t thread_count) {
   constexpr std::size_t kPiecesPerThread = 12;
-  constexpr std::size_t kMinPieceWork = std::size_t{1} << 16;  // columns times rows times tokens (one token costs a few more)
+  constexpr std::size_t kMinPieceWork = std::size_t{1}
+                                        << 16;  // columns times rows times tokens (one token costs a few more)
   constexpr std::size_t kTileRows = kMaxTilePanels * kPanelRows;
   std::size_t rows = 0;
   for (const MatmulProduct& product : products) rows += product.w.rows;
@@ -115,7 +120,8 @@ std::size_t matmul_workspace_bytes(int thread_count, std::size_t) {
   return static_cast<std::size_t>(thread_count) * sizeof(PanelWorkspace);
 }
 
-void matmul(ThreadPool& threads, const MatmulInput& input, std::span<const MatmulProduct> products, std::byte* workspace) {
+void matmul(ThreadPool& threads, const MatmulInput& input, std::span<const MatmulProduct> products,
+            std::byte* workspace) {
   for (const MatmulProduct& product : products) {
     EBB_CHECK(product.w.cols == input.cols, "{} columns, input has {}", product.w.cols, input.cols);
   }

@@ -1,5 +1,6 @@
-// The one shape that every block-quantised type takes: small integers, a scale for each 32 of them, and for some types an
-// offset. Sub-block scales of 16 values are folded into the integers; the product is at most 4096, so 16 bits hold it.
+// The one shape that every block-quantised type takes: small integers, a scale for each 32 of them, and for some types
+// an offset. Sub-block scales of 16 values are folded into the integers; the product is at most 4096, so 16 bits hold
+// it.
 //   y[i] = scale[i / 32] * q[i] + offset[i / offset_values]
 // All three terms are exact in float32, so y has one rounding, the same as the formats' own formulas.
 // Clear scalar code for all types; the fast unpackers are held to it.

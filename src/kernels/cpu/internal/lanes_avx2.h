@@ -63,35 +63,54 @@ struct Avx2Lanes {
             _mm256_i32gather_epi32(reinterpret_cast<const int*>(p + 8 * stride), at, 1)};
   }
 
-  EBB_INLINE static Ints bit_and(const Ints& x, const Ints& y) { return {_mm256_and_si256(x.a, y.a), _mm256_and_si256(x.b, y.b)}; }
-  EBB_INLINE static Ints bit_xor(const Ints& x, const Ints& y) { return {_mm256_xor_si256(x.a, y.a), _mm256_xor_si256(x.b, y.b)}; }
+  EBB_INLINE static Ints bit_and(const Ints& x, const Ints& y) {
+    return {_mm256_and_si256(x.a, y.a), _mm256_and_si256(x.b, y.b)};
+  }
+  EBB_INLINE static Ints bit_xor(const Ints& x, const Ints& y) {
+    return {_mm256_xor_si256(x.a, y.a), _mm256_xor_si256(x.b, y.b)};
+  }
   EBB_INLINE static Ints masked_or(const Ints& x, const Ints& mask, const Ints& y) {
     return {_mm256_or_si256(_mm256_and_si256(x.a, mask.a), y.a), _mm256_or_si256(_mm256_and_si256(x.b, mask.b), y.b)};
   }
   template <int kBits>
-  EBB_INLINE static Ints shift_left(const Ints& x) { return {_mm256_slli_epi32(x.a, kBits), _mm256_slli_epi32(x.b, kBits)}; }
+  EBB_INLINE static Ints shift_left(const Ints& x) {
+    return {_mm256_slli_epi32(x.a, kBits), _mm256_slli_epi32(x.b, kBits)};
+  }
   template <int kBits>
-  EBB_INLINE static Ints shift_right(const Ints& x) { return {_mm256_srli_epi32(x.a, kBits), _mm256_srli_epi32(x.b, kBits)}; }
+  EBB_INLINE static Ints shift_right(const Ints& x) {
+    return {_mm256_srli_epi32(x.a, kBits), _mm256_srli_epi32(x.b, kBits)};
+  }
   template <int kBits>
-  EBB_INLINE static Ints shift_right_signed(const Ints& x) { return {_mm256_srai_epi32(x.a, kBits), _mm256_srai_epi32(x.b, kBits)}; }
+  EBB_INLINE static Ints shift_right_signed(const Ints& x) {
+    return {_mm256_srai_epi32(x.a, kBits), _mm256_srai_epi32(x.b, kBits)};
+  }
   template <int kFirst>
   EBB_INLINE static __m256i fifth_bits_8(__m256i fifth) {
     constexpr int kByte = kFirst / 8;  // the byte of each lane that holds the four bits, copied to all four places
-    const __m256i places = _mm256_broadcastsi128_si256(
-        _mm_setr_epi32(kByte * 0x01010101, 0x04040404 + kByte * 0x01010101, 0x08080808 + kByte * 0x01010101,
-                       0x0c0c0c0c + kByte * 0x01010101));
+    const __m256i places =
+        _mm256_broadcastsi128_si256(_mm_setr_epi32(kByte * 0x01010101, 0x04040404 + kByte * 0x01010101,
+                                                   0x08080808 + kByte * 0x01010101, 0x0c0c0c0c + kByte * 0x01010101));
     const __m256i one_each = _mm256_set1_epi32(static_cast<int>(0x08040201u << kFirst % 8));
     const __m256i set = _mm256_cmpeq_epi8(_mm256_and_si256(_mm256_shuffle_epi8(fifth, places), one_each), one_each);
     return _mm256_and_si256(set, _mm256_set1_epi8(16));
   }
   template <int kFirst>
   EBB_INLINE static Ints with_fifth_bits(const Ints& bytes, const Ints& fifth) {
-    return {_mm256_or_si256(bytes.a, fifth_bits_8<kFirst>(fifth.a)), _mm256_or_si256(bytes.b, fifth_bits_8<kFirst>(fifth.b))};
+    return {_mm256_or_si256(bytes.a, fifth_bits_8<kFirst>(fifth.a)),
+            _mm256_or_si256(bytes.b, fifth_bits_8<kFirst>(fifth.b))};
   }
-  EBB_INLINE static Ints sub16(const Ints& x, const Ints& y) { return {_mm256_sub_epi16(x.a, y.a), _mm256_sub_epi16(x.b, y.b)}; }
-  EBB_INLINE static Ints mul16(const Ints& x, const Ints& y) { return {_mm256_mullo_epi16(x.a, y.a), _mm256_mullo_epi16(x.b, y.b)}; }
-  EBB_INLINE static Ints add(const Ints& x, const Ints& y) { return {_mm256_add_epi32(x.a, y.a), _mm256_add_epi32(x.b, y.b)}; }
-  EBB_INLINE static Ints max(const Ints& x, const Ints& y) { return {_mm256_max_epi32(x.a, y.a), _mm256_max_epi32(x.b, y.b)}; }
+  EBB_INLINE static Ints sub16(const Ints& x, const Ints& y) {
+    return {_mm256_sub_epi16(x.a, y.a), _mm256_sub_epi16(x.b, y.b)};
+  }
+  EBB_INLINE static Ints mul16(const Ints& x, const Ints& y) {
+    return {_mm256_mullo_epi16(x.a, y.a), _mm256_mullo_epi16(x.b, y.b)};
+  }
+  EBB_INLINE static Ints add(const Ints& x, const Ints& y) {
+    return {_mm256_add_epi32(x.a, y.a), _mm256_add_epi32(x.b, y.b)};
+  }
+  EBB_INLINE static Ints max(const Ints& x, const Ints& y) {
+    return {_mm256_max_epi32(x.a, y.a), _mm256_max_epi32(x.b, y.b)};
+  }
   EBB_INLINE static Ints dot(const Ints& acc, const Ints& x, const Ints& y) {
     return {_mm256_add_epi32(acc.a, _mm256_madd_epi16(x.a, y.a)), _mm256_add_epi32(acc.b, _mm256_madd_epi16(x.b, y.b))};
   }
@@ -103,7 +122,9 @@ struct Avx2Lanes {
     _mm256_storeu_ps(p, x.a);
     _mm256_storeu_ps(p + 8, x.b);
   }
-  EBB_INLINE static Floats mul(const Floats& x, const Floats& y) { return {_mm256_mul_ps(x.a, y.a), _mm256_mul_ps(x.b, y.b)}; }
+  EBB_INLINE static Floats mul(const Floats& x, const Floats& y) {
+    return {_mm256_mul_ps(x.a, y.a), _mm256_mul_ps(x.b, y.b)};
+  }
   EBB_INLINE static Floats fma(const Floats& x, const Floats& y, const Floats& z) {
     return {_mm256_fmadd_ps(x.a, y.a, z.a), _mm256_fmadd_ps(x.b, y.b, z.b)};
   }

@@ -15,7 +15,7 @@ namespace {
 struct Avx512Lanes {
   using Ints = __m512i;
   using Floats = __m512;
-  static constexpr std::size_t kTilePanels = 2;   // 2 x 12 sums, 2 registers of weights, the rest for activations
+  static constexpr std::size_t kTilePanels = 2;  // 2 x 12 sums, 2 registers of weights, the rest for activations
   static constexpr std::size_t kTileTokens = 12;
   static constexpr bool kByteDot = true;
 
@@ -24,9 +24,12 @@ struct Avx512Lanes {
   EBB_INLINE static Ints load(const std::int32_t* p) { return _mm512_loadu_si512(p); }
   EBB_INLINE static void store(std::int32_t* p, Ints a) { _mm512_storeu_si512(p, a); }
 
-  EBB_INLINE static __m128i load_16_bytes(const std::byte* p) { return _mm_loadu_si128(reinterpret_cast<const __m128i*>(p)); }
+  EBB_INLINE static __m128i load_16_bytes(const std::byte* p) {
+    return _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+  }
   EBB_INLINE static void load_words(const std::byte* p, std::size_t stride, Ints out[4]) {
-    Ints rows[4];  // rows i, i + 4, i + 8, i + 12, one a 128-bit lane: transposing inside the lanes then gives rows in order
+    Ints rows[4];  // rows i, i + 4, i + 8, i + 12, one a 128-bit lane: transposing inside the lanes then gives rows in
+                   // order
     for (std::size_t i = 0; i < 4; ++i) {
       const std::byte* row = p + i * stride;
       Ints four = _mm512_castsi128_si512(load_16_bytes(row));
@@ -53,17 +56,23 @@ struct Avx512Lanes {
   EBB_INLINE static Ints bit_xor(Ints a, Ints b) { return _mm512_xor_si512(a, b); }
   EBB_INLINE static Ints masked_or(Ints a, Ints mask, Ints b) { return _mm512_ternarylogic_epi32(a, mask, b, 0xea); }
   template <int kBits>
-  EBB_INLINE static Ints shift_left(Ints a) { return _mm512_slli_epi32(a, kBits); }
+  EBB_INLINE static Ints shift_left(Ints a) {
+    return _mm512_slli_epi32(a, kBits);
+  }
   template <int kBits>
-  EBB_INLINE static Ints shift_right(Ints a) { return _mm512_srli_epi32(a, kBits); }
+  EBB_INLINE static Ints shift_right(Ints a) {
+    return _mm512_srli_epi32(a, kBits);
+  }
   template <int kBits>
-  EBB_INLINE static Ints shift_right_signed(Ints a) { return _mm512_srai_epi32(a, kBits); }
+  EBB_INLINE static Ints shift_right_signed(Ints a) {
+    return _mm512_srai_epi32(a, kBits);
+  }
   template <int kFirst>
   EBB_INLINE static Ints with_fifth_bits(Ints bytes, Ints fifth) {
     constexpr int kByte = kFirst / 8;  // the byte of each lane that holds the four bits, copied to all four places
-    const Ints copied = _mm512_shuffle_epi8(
-        fifth, _mm512_set4_epi32(0x0c0c0c0c + kByte * 0x01010101, 0x08080808 + kByte * 0x01010101,
-                                 0x04040404 + kByte * 0x01010101, kByte * 0x01010101));
+    const Ints copied =
+        _mm512_shuffle_epi8(fifth, _mm512_set4_epi32(0x0c0c0c0c + kByte * 0x01010101, 0x08080808 + kByte * 0x01010101,
+                                                     0x04040404 + kByte * 0x01010101, kByte * 0x01010101));
     const __mmask64 set = _mm512_test_epi8_mask(copied, broadcast(0x08040201 << kFirst % 8));
     return _mm512_mask_add_epi8(bytes, set, bytes, broadcast(0x10101010));
   }
@@ -102,7 +111,8 @@ struct Avx512Lanes {
   EBB_INLINE static std::int32_t max_lane(Ints a) { return _mm512_reduce_max_epi32(a); }
   EBB_INLINE static std::int32_t sum_lanes(Ints a) { return _mm512_reduce_add_epi32(a); }
   EBB_INLINE static Ints pack_pairs(Ints first, Ints second) {
-    // Lanes of 128 bits become (0 1 2 3 | second's 0 1 2 3) as int16; then the halves return to order and words 1, 2 swap.
+    // Lanes of 128 bits become (0 1 2 3 | second's 0 1 2 3) as int16; then the halves return to order and words 1, 2
+    // swap.
     Ints words = _mm512_packs_epi32(first, second);
     words = _mm512_permutexvar_epi64(_mm512_setr_epi64(0, 2, 4, 6, 1, 3, 5, 7), words);
     return _mm512_shufflehi_epi16(_mm512_shufflelo_epi16(words, 0xd8), 0xd8);

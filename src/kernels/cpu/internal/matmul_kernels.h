@@ -1,8 +1,10 @@
-// What one instruction set offers matmul, and the layouts that all of them share. kernels/cpu/matmul.cpp splits the work
-// and picks the table; kernels/cpu/matmul_<level>.cpp fill it, all from the same templates (tile.h, unpack.h, panel.h).
+// What one instruction set offers matmul, and the layouts that all of them share. kernels/cpu/matmul.cpp splits the
+// work and picks the table; kernels/cpu/matmul_<level>.cpp fill it, all from the same templates (tile.h, unpack.h,
+// panel.h).
 //
 // Panel        the weights of 16 rows, one row a lane, over at most kChunkCols columns.
-// Pair order   int16 values stand in pairs that one 32-bit lane holds: inside each four columns 4j .. 4j+3 the pairs are
+// Pair order   int16 values stand in pairs that one 32-bit lane holds: inside each four columns 4j .. 4j+3 the pairs
+// are
 //              (4j, 4j+2) and (4j+1, 4j+3). Splitting the bytes of a 32-bit word by shifts gives exactly that, for
 //              8-bit and 4-bit types alike, so packed bytes are transposed while they are still small.
 #pragma once
@@ -20,8 +22,8 @@ inline constexpr std::size_t kQuantizedBlock = 32;  // activations that share on
 inline constexpr std::size_t kMaxTilePanels = 2;
 inline constexpr std::size_t kMaxTokenBlock = 256;  // tokens of one job; their partial rows fit in workspace
 
-/// Columns unpacked at a time: two int16 panels are 64 KiB, read in order, a cache line for twelve products. Measured best
-/// of 512 to 2048 (docs/decisions/0006). Chunks start at multiples of it, which is part of the order of summation.
+/// Columns unpacked at a time: two int16 panels are 64 KiB, read in order, a cache line for twelve products. Measured
+/// best of 512 to 2048 (docs/decisions/0006). Chunks start at multiples of it, which is part of the order of summation.
 inline constexpr std::size_t kChunkCols = 1024;
 inline constexpr std::size_t kFloatChunkCols = 256;  // the same for panels of float32
 
@@ -29,10 +31,10 @@ inline constexpr std::size_t kFloatChunkCols = 256;  // the same for panels of f
 inline constexpr int kMaxActivation = 16383;
 static_assert(std::int64_t{kMaxActivation} * 4096 * kQuantizedBlock <= INT32_MAX);
 
-/// One quantised row: int16 values in pair order, then for each block of 32 the scale, the sum (scale times the sum of its
-/// integers), and the same sums for each 16. Columns are padded with zeros to a whole block.
-/// A lone row has besides, for the product of one token: its integers as digits of 8 bits, q = 256 high + low, for each
-/// block low [32] and high [32]; and int32 sums of the integers, one for each 16.
+/// One quantised row: int16 values in pair order, then for each block of 32 the scale, the sum (scale times the sum of
+/// its integers), and the same sums for each 16. Columns are padded with zeros to a whole block. A lone row has
+/// besides, for the product of one token: its integers as digits of 8 bits, q = 256 high + low, for each block low [32]
+/// and high [32]; and int32 sums of the integers, one for each 16.
 struct QuantizedLayout {
   explicit constexpr QuantizedLayout(std::size_t cols)
       : blocks((cols + kQuantizedBlock - 1) / kQuantizedBlock),
@@ -75,8 +77,8 @@ struct PanelWorkspace {
   alignas(64) float partial[kMaxTokenBlock * kPanelRows];  // y of a panel with fewer than 16 rows
 };
 
-/// Some rows of one product for some tokens. Plain numbers only: files built for an instruction set must not instantiate
-/// inline functions that other files share.
+/// Some rows of one product for some tokens. Plain numbers only: files built for an instruction set must not
+/// instantiate inline functions that other files share.
 struct MatmulJob {
   DType dtype = DType::F32;
   std::size_t block_values = 1;  // of the dtype
@@ -85,17 +87,17 @@ struct MatmulJob {
   std::size_t w_row_bytes = 0;
   std::size_t row_count = 0;
   std::size_t cols = 0;
-  std::size_t offset_values = 0;  // of the dtype (integer_block.h)
-  std::size_t token_count = 0;    // at most kMaxTokenBlock
-  const float* x = nullptr;       // the first token's row [token_count, cols]
+  std::size_t offset_values = 0;         // of the dtype (integer_block.h)
+  std::size_t token_count = 0;           // at most kMaxTokenBlock
+  const float* x = nullptr;              // the first token's row [token_count, cols]
   const std::byte* quantized = nullptr;  // the first token's quantised row; null: float32 arithmetic
   std::size_t quantized_row_bytes = 0;
-  std::size_t scales_at = 0;  // as QuantizedLayout
-  std::size_t sums_at = 0;    // those for offset_values
+  std::size_t scales_at = 0;          // as QuantizedLayout
+  std::size_t sums_at = 0;            // those for offset_values
   const std::byte* digits = nullptr;  // null: several rows
   const std::byte* digit_sums = nullptr;
-  float* y = nullptr;         // the first row of the first token
-  std::size_t y_stride = 0;   // floats
+  float* y = nullptr;        // the first row of the first token
+  std::size_t y_stride = 0;  // floats
   PanelWorkspace* workspace = nullptr;
 };
 

@@ -19,14 +19,15 @@ struct Panel {
   static void add_offsets(const MatmulJob& job, std::size_t first_col, std::size_t cols, const TileOut& out) {
     const std::byte* sums = job.quantized + job.sums_at + first_col / job.offset_values * 4;
     for_each_tile<Lanes::kTileTokens>(job.token_count, [&](std::size_t t, auto width) {
-      const FloatTile in{job.workspace->offsets[0], std::size(job.workspace->offsets[0]), sums + t * job.quantized_row_bytes,
-                         job.quantized_row_bytes, cols / job.offset_values};
+      const FloatTile in{job.workspace->offsets[0], std::size(job.workspace->offsets[0]),
+                         sums + t * job.quantized_row_bytes, job.quantized_row_bytes, cols / job.offset_values};
       float_tile<Lanes, kPanels, decltype(width)::kTokens>(in, {out.y + t * out.stride, out.stride, true});
     });
   }
 
   template <std::size_t kPanels>
-  static void integer_panels(const MatmulJob& job, const std::byte* rows, std::size_t row_count, float* y, std::size_t y_stride) {
+  static void integer_panels(const MatmulJob& job, const std::byte* rows, std::size_t row_count, float* y,
+                             std::size_t y_stride) {
     PanelWorkspace& ws = *job.workspace;
     for (std::size_t first_col = 0; first_col < job.cols; first_col += kChunkCols) {
       const std::size_t cols = job.cols - first_col < kChunkCols ? job.cols - first_col : kChunkCols;
@@ -38,7 +39,8 @@ struct Panel {
       const TileOut out{y, y_stride, first_col != 0};
       for_each_tile<Lanes::kTileTokens>(job.token_count, [&](std::size_t t, auto width) {
         const std::byte* x = job.quantized + t * job.quantized_row_bytes;
-        const TileRows x_rows{x + first_col * 2, x + job.scales_at + first_col / kQuantizedBlock * 4, job.quantized_row_bytes};
+        const TileRows x_rows{x + first_col * 2, x + job.scales_at + first_col / kQuantizedBlock * 4,
+                              job.quantized_row_bytes};
         integer_tile<Lanes, kPanels, decltype(width)::kTokens>(panels, x_rows, cols / kQuantizedBlock,
                                                                {out.y + t * out.stride, out.stride, out.accumulate});
       });
@@ -47,13 +49,15 @@ struct Panel {
   }
 
   template <std::size_t kPanels>
-  static void float_panels(const MatmulJob& job, const std::byte* rows, std::size_t row_count, float* y, std::size_t y_stride) {
+  static void float_panels(const MatmulJob& job, const std::byte* rows, std::size_t row_count, float* y,
+                           std::size_t y_stride) {
     PanelWorkspace& ws = *job.workspace;
     const bool plain = job.block_values == 1;
     for (std::size_t first_col = 0; first_col < job.cols; first_col += kFloatChunkCols) {
       const std::size_t cols = job.cols - first_col < kFloatChunkCols ? job.cols - first_col : kFloatChunkCols;
       for (std::size_t i = 0; i < kPanels; ++i) {
-        const std::byte* blocks = rows + i * kPanelRows * job.w_row_bytes + first_col / job.block_values * job.block_bytes;
+        const std::byte* blocks =
+            rows + i * kPanelRows * job.w_row_bytes + first_col / job.block_values * job.block_bytes;
         if (plain) {
           FloatPanelSink<Lanes> sink{ws.floats[i]};
           unpack_floats<Lanes>(job, blocks, row_count, cols, sink);
@@ -72,7 +76,8 @@ struct Panel {
   }
 
   template <std::size_t kPanels>
-  static void panels(const MatmulJob& job, const std::byte* rows, std::size_t row_count, float* y, std::size_t y_stride) {
+  static void panels(const MatmulJob& job, const std::byte* rows, std::size_t row_count, float* y,
+                     std::size_t y_stride) {
     if (job.quantized != nullptr) {
       integer_panels<kPanels>(job, rows, row_count, y, y_stride);
     } else {
@@ -158,7 +163,8 @@ struct Panel {
     for (; row + kTileRows <= job.row_count; row += kTileRows) {
       panels<Lanes::kTilePanels>(job, rows_at(), kPanelRows, job.y + row, job.y_stride);
     }
-    for (; row + kPanelRows <= job.row_count; row += kPanelRows) panels<1>(job, rows_at(), kPanelRows, job.y + row, job.y_stride);
+    for (; row + kPanelRows <= job.row_count; row += kPanelRows)
+      panels<1>(job, rows_at(), kPanelRows, job.y + row, job.y_stride);
     if (row < job.row_count) last_rows(job, rows_at(), job.row_count - row, job.y + row);
   }
 };

@@ -17,8 +17,8 @@ void store_digits(const typename Lanes::Ints& q, std::byte* low_to) {
   Lanes::store_bytes(low_to + 32, Lanes::template shift_right_signed<8>(Lanes::sub(q, low)));
 }
 
-/// x = scale * q, |q| <= kMaxActivation, q rounded to nearest. A block with a value that is not finite gets a scale that is
-/// not a number, so that its products say so too.
+/// x = scale * q, |q| <= kMaxActivation, q rounded to nearest. A block with a value that is not finite gets a scale
+/// that is not a number, so that its products say so too.
 template <class Lanes>
 void quantize_row(const float* x, std::size_t cols, const QuantizedRow& to) {
   for (std::size_t b = 0; b < to.block_count; ++b) {
@@ -32,8 +32,8 @@ void quantize_row(const float* x, std::size_t cols, const QuantizedRow& to) {
     const auto second = Lanes::load(from + 16);
     // As integers, magnitudes of floats sort by value and whatever is not finite sorts last.
     const auto magnitude = Lanes::broadcast(0x7fffffff);
-    const std::int32_t max_bits = Lanes::max_lane(
-        Lanes::max(Lanes::bit_and(Lanes::as_ints(first), magnitude), Lanes::bit_and(Lanes::as_ints(second), magnitude)));
+    const std::int32_t max_bits = Lanes::max_lane(Lanes::max(Lanes::bit_and(Lanes::as_ints(first), magnitude),
+                                                             Lanes::bit_and(Lanes::as_ints(second), magnitude)));
     float largest;
     __builtin_memcpy(&largest, &max_bits, sizeof(largest));
     const bool finite = max_bits < 0x7f800000;

@@ -37,7 +37,9 @@ struct PanelSink {
     Lanes::store(pairs_to + q * 32, Lanes::mul16(spread<kZero>(bytes), both));
     Lanes::store(pairs_to + q * 32 + 16, Lanes::mul16(spread<kZero>(Lanes::template shift_right<8>(bytes)), both));
   }
-  EBB_INLINE void offset(std::size_t o, const typename Lanes::Floats& value) { Lanes::store(offsets_to + o * 16, value); }
+  EBB_INLINE void offset(std::size_t o, const typename Lanes::Floats& value) {
+    Lanes::store(offsets_to + o * 16, value);
+  }
   template <int kZero>
   EBB_INLINE void end_block(const typename Lanes::Floats& scale) {
     Lanes::store(scales_to, scale);
@@ -45,12 +47,15 @@ struct PanelSink {
     scales_to += 16;
   }
   template <int kZero>
-  EBB_INLINE void end_scaled_block(const typename Lanes::Floats& scale) { end_block<0>(scale); }
+  EBB_INLINE void end_scaled_block(const typename Lanes::Floats& scale) {
+    end_block<0>(scale);
+  }
 };
 
 /// One token's products with sixteen rows: the same integers and the same order of floats as integer_tile, from bytes.
-/// An activation is 256 h + l, digits of 8 bits with a sign each, and so is its product. Weights never touch memory; the
-/// ones a few panels further on are asked for meanwhile, because the processor's own prefetch stops at each page's end.
+/// An activation is 256 h + l, digits of 8 bits with a sign each, and so is its product. Weights never touch memory;
+/// the ones a few panels further on are asked for meanwhile, because the processor's own prefetch stops at each page's
+/// end.
 template <class Lanes>
 struct DotSink {
   using Ints = typename Lanes::Ints;
@@ -76,17 +81,22 @@ struct DotSink {
     if (q == 3) scaled = Lanes::mul(take(kZero * read_at<std::int32_t>(sums)), scale);
     if (q == 7) scaled = Lanes::add(scaled, Lanes::mul(take(kZero * read_at<std::int32_t>(sums + 4)), scale));
   }
-  EBB_INLINE void offset(std::size_t o, const typename Lanes::Floats& value) { Lanes::store(offsets_to + o * 16, value); }
+  EBB_INLINE void offset(std::size_t o, const typename Lanes::Floats& value) {
+    Lanes::store(offsets_to + o * 16, value);
+  }
   template <int kZero>
   EBB_INLINE void end_block(const typename Lanes::Floats& scale) {
     finish(take(kZero * (read_at<std::int32_t>(sums) + read_at<std::int32_t>(sums + 4))), scale);
   }
   template <int kZero>
-  EBB_INLINE void end_scaled_block(const typename Lanes::Floats& scale) { finish(scaled, scale); }
+  EBB_INLINE void end_scaled_block(const typename Lanes::Floats& scale) {
+    finish(scaled, scale);
+  }
 
  private:
   EBB_INLINE Ints take(std::int32_t minus) {
-    const Ints total = Lanes::add(Lanes::template shift_left<8>(Lanes::add(high[0], high[1])), Lanes::add(low[0], low[1]));
+    const Ints total =
+        Lanes::add(Lanes::template shift_left<8>(Lanes::add(high[0], high[1])), Lanes::add(low[0], low[1]));
     low[0] = low[1] = high[0] = high[1] = Lanes::zero();
     return Lanes::sub(total, Lanes::broadcast(minus));
   }
@@ -123,7 +133,9 @@ struct PairDotSink {
     add(q, Lanes::mul16(PanelSink<Lanes>::template spread<kZero>(bytes), both),
         Lanes::mul16(PanelSink<Lanes>::template spread<kZero>(Lanes::template shift_right<8>(bytes)), both));
   }
-  EBB_INLINE void offset(std::size_t o, const typename Lanes::Floats& value) { Lanes::store(offsets_to + o * 16, value); }
+  EBB_INLINE void offset(std::size_t o, const typename Lanes::Floats& value) {
+    Lanes::store(offsets_to + o * 16, value);
+  }
   template <int kZero>
   EBB_INLINE void end_block(const typename Lanes::Floats& scale) {
     const Ints total = Lanes::add(acc[0], acc[1]);
@@ -146,8 +158,8 @@ struct PairDotSink {
   }
 };
 
-/// One token's products in float32 with sixteen rows, each weight as dequantize_row gives it, in the order of float_tile.
-/// kOffsets: the type has an offset for each block of 32.
+/// One token's products in float32 with sixteen rows, each weight as dequantize_row gives it, in the order of
+/// float_tile. kOffsets: the type has an offset for each block of 32.
 template <class Lanes, bool kOffsets>
 struct ExactDotSink {
   using Ints = typename Lanes::Ints;

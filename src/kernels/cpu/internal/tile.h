@@ -70,7 +70,8 @@ void integer_tile(const TilePanels& panels, const TileRows& rows, std::size_t bl
     const std::byte* x_pairs = rows.pairs + b * 64;
     for (std::size_t p = 0; p < 16; ++p) {
       Ints w[kPanels];
-      EBB_UNROLL for (std::size_t i = 0; i < kPanels; ++i) w[i] = Lanes::load(w_pairs + i * panels.pairs_stride + p * 16);
+      EBB_UNROLL for (std::size_t i = 0; i < kPanels; ++i) w[i] =
+          Lanes::load(w_pairs + i * panels.pairs_stride + p * 16);
       EBB_UNROLL for (std::size_t t = 0; t < kTokens; ++t) {
         const Ints x = Lanes::broadcast(read_at<std::int32_t>(x_pairs + t * rows.stride + p * 4));
         EBB_UNROLL for (std::size_t i = 0; i < kPanels; ++i) acc[t][i] = Lanes::dot(acc[t][i], w[i], x);
@@ -91,10 +92,10 @@ void integer_tile(const TilePanels& panels, const TileRows& rows, std::size_t bl
 }
 
 struct FloatTile {
-  const float* w;            // [panel][cols][16 rows]
-  std::size_t w_stride;      // floats between panels
-  const std::byte* x;        // first token's float at the first column
-  std::size_t x_stride;      // bytes between tokens
+  const float* w;        // [panel][cols][16 rows]
+  std::size_t w_stride;  // floats between panels
+  const std::byte* x;    // first token's float at the first column
+  std::size_t x_stride;  // bytes between tokens
   std::size_t cols;
 };
 
@@ -114,7 +115,8 @@ void float_tile(const FloatTile& in, const TileOut& out) {
   sums.end(out);
 }
 
-/// Calls visit(token_idx, tile) over `token_count` tokens, the widest tiles first; tile() has the width as its constant.
+/// Calls visit(token_idx, tile) over `token_count` tokens, the widest tiles first; the type of tile has the width as its
+/// constant.
 template <std::size_t kWidth>
 struct TileWidth {
   static constexpr std::size_t kTokens = kWidth;

@@ -1,8 +1,8 @@
 // Packed rows to unsigned bytes: sixteen rows at once, transposed while still packed, then spread by shifts and masks.
 // Each function visits the 32-value blocks of its rows in order and hands a sink
-//   quads<kZero>(q, bytes)                 columns 4q .. 4q + 3 of the block, q = 0 .. 7: a byte each; weight = byte - kZero
-//   scaled_quads<kZero>(q, bytes, scale)   the same where weight = scale * (byte - kZero), one int scale for each 16 columns
-//   offset(o, f)                           an offset of the chunk, o counted from the chunk's start
+//   quads<kZero>(q, bytes)                 columns 4q .. 4q + 3 of the block, q = 0 .. 7: a byte each; weight = byte -
+//   kZero scaled_quads<kZero>(q, bytes, scale)   the same where weight = scale * (byte - kZero), one int scale for each
+//   16 columns offset(o, f)                           an offset of the chunk, o counted from the chunk's start
 //   end_block<kZero>(f), end_scaled_block<kZero>(f)   the block's float scale; the next block begins
 // and is held to integer_block.h, value for value.
 #pragma once
@@ -145,9 +145,11 @@ struct Unpack {
     }
   }
 
-  /// Block kJ = 0 .. 3 of one half of a Q6_K block: `low` holds its eight words of nibbles, `high` those of 2-bit parts.
+  /// Block kJ = 0 .. 3 of one half of a Q6_K block: `low` holds its eight words of nibbles, `high` those of 2-bit
+  /// parts.
   template <int kJ, class Sink>
-  EBB_INLINE static void q6_k_block(const Ints* low, const Ints* high, const Ints& scale_words, const Floats& d, Sink& sink) {
+  EBB_INLINE static void q6_k_block(const Ints* low, const Ints* high, const Ints& scale_words, const Floats& d,
+                                    Sink& sink) {
     constexpr int kByte = 2 * (kJ % 2);
     const Ints scale[2] = {
         Lanes::template shift_right_signed<24>(Lanes::template shift_left<24 - 8 * kByte>(scale_words)),
@@ -168,9 +170,11 @@ struct Unpack {
       Lanes::load_words(rows + 192, stride, scale_words);
       for (std::size_t half = 0; half < 2; ++half) {
         Ints low[16];
-        EBB_UNROLL for (std::size_t q = 0; q < 4; ++q) Lanes::load_words(rows + 64 * half + 16 * q, stride, low + 4 * q);
+        EBB_UNROLL for (std::size_t q = 0; q < 4; ++q)
+            Lanes::load_words(rows + 64 * half + 16 * q, stride, low + 4 * q);
         Ints high[8];
-        EBB_UNROLL for (std::size_t q = 0; q < 2; ++q) Lanes::load_words(rows + 128 + 32 * half + 16 * q, stride, high + 4 * q);
+        EBB_UNROLL for (std::size_t q = 0; q < 2; ++q)
+            Lanes::load_words(rows + 128 + 32 * half + 16 * q, stride, high + 4 * q);
         q6_k_block<0>(low, high, scale_words[2 * half], d, sink);
         q6_k_block<1>(low + 8, high, scale_words[2 * half], d, sink);
         q6_k_block<2>(low, high, scale_words[2 * half + 1], d, sink);
@@ -183,15 +187,32 @@ struct Unpack {
   template <class Sink>
   static bool blocks(DType dtype, const std::byte* rows, std::size_t stride, std::size_t block_count, Sink& sink) {
     switch (dtype) {
-      case DType::Q8_0: q8_0(rows, stride, block_count, sink); return true;
-      case DType::Q4_0: nibble_blocks<false, false>(rows, stride, block_count, sink); return true;
-      case DType::Q4_1: nibble_blocks<true, false>(rows, stride, block_count, sink); return true;
-      case DType::Q5_0: nibble_blocks<false, true>(rows, stride, block_count, sink); return true;
-      case DType::Q5_1: nibble_blocks<true, true>(rows, stride, block_count, sink); return true;
-      case DType::Q4_K: k_nibbles<false>(rows, stride, block_count, sink); return true;
-      case DType::Q5_K: k_nibbles<true>(rows, stride, block_count, sink); return true;
-      case DType::Q6_K: q6_k(rows, stride, block_count, sink); return true;
-      default: return false;
+      case DType::Q8_0:
+        q8_0(rows, stride, block_count, sink);
+        return true;
+      case DType::Q4_0:
+        nibble_blocks<false, false>(rows, stride, block_count, sink);
+        return true;
+      case DType::Q4_1:
+        nibble_blocks<true, false>(rows, stride, block_count, sink);
+        return true;
+      case DType::Q5_0:
+        nibble_blocks<false, true>(rows, stride, block_count, sink);
+        return true;
+      case DType::Q5_1:
+        nibble_blocks<true, true>(rows, stride, block_count, sink);
+        return true;
+      case DType::Q4_K:
+        k_nibbles<false>(rows, stride, block_count, sink);
+        return true;
+      case DType::Q5_K:
+        k_nibbles<true>(rows, stride, block_count, sink);
+        return true;
+      case DType::Q6_K:
+        q6_k(rows, stride, block_count, sink);
+        return true;
+      default:
+        return false;
     }
   }
 };

@@ -12,7 +12,8 @@
 namespace ebb::kernels {
 namespace {
 
-/// Rows with the scalar decoder: types without a fast unpacker, and the last rows of a matrix. Absent rows become zeros.
+/// Rows with the scalar decoder: types without a fast unpacker, and the last rows of a matrix. Absent rows become
+/// zeros.
 inline void unpack_slowly(const MatmulJob& job, const std::byte* rows, std::size_t row_count, std::size_t block_count,
                           PanelWorkspace& to, std::size_t panel) {
   for (std::size_t r = 0; r < kPanelRows; ++r) {
@@ -68,7 +69,8 @@ void unpack_floats_slowly(const MatmulJob& job, const std::byte* rows, std::size
 
 /// F32, F16, BF16: calls sink.column(c, sixteen rows) in rising order, and sink.end_words() after each 16 bytes a row.
 template <class Lanes, DType kType, class Sink>
-void unpack_floats_as(const MatmulJob& job, const std::byte* rows, std::size_t row_count, std::size_t cols, Sink& sink) {
+void unpack_floats_as(const MatmulJob& job, const std::byte* rows, std::size_t row_count, std::size_t cols,
+                      Sink& sink) {
   constexpr std::size_t kPerWord = kType == DType::F32 ? 1 : 2;
   std::size_t c = 0;
   for (; row_count == kPanelRows && c + 4 * kPerWord <= cols; c += 4 * kPerWord) {
@@ -94,15 +96,19 @@ void unpack_floats_as(const MatmulJob& job, const std::byte* rows, std::size_t r
 template <class Lanes, class Sink>
 void unpack_floats(const MatmulJob& job, const std::byte* rows, std::size_t row_count, std::size_t cols, Sink& sink) {
   switch (job.dtype) {
-    case DType::F32: return unpack_floats_as<Lanes, DType::F32>(job, rows, row_count, cols, sink);
-    case DType::F16: return unpack_floats_as<Lanes, DType::F16>(job, rows, row_count, cols, sink);
-    default: return unpack_floats_as<Lanes, DType::BF16>(job, rows, row_count, cols, sink);
+    case DType::F32:
+      return unpack_floats_as<Lanes, DType::F32>(job, rows, row_count, cols, sink);
+    case DType::F16:
+      return unpack_floats_as<Lanes, DType::F16>(job, rows, row_count, cols, sink);
+    default:
+      return unpack_floats_as<Lanes, DType::BF16>(job, rows, row_count, cols, sink);
   }
 }
 
 /// An integer panel to [cols][16 rows] f32: exactly the values that dequantize_row gives.
 template <class Lanes, bool kOffsets>
-void floats_from_integers_as(const MatmulJob& job, const PanelWorkspace& from, std::size_t panel, std::size_t cols, float* to) {
+void floats_from_integers_as(const MatmulJob& job, const PanelWorkspace& from, std::size_t panel, std::size_t cols,
+                             float* to) {
   using Ints = typename Lanes::Ints;
   using Floats = typename Lanes::Floats;
   const std::size_t halves_per_offset = kOffsets ? job.offset_values / 16 : 1;
@@ -123,7 +129,8 @@ void floats_from_integers_as(const MatmulJob& job, const PanelWorkspace& from, s
 }
 
 template <class Lanes>
-void floats_from_integers(const MatmulJob& job, const PanelWorkspace& from, std::size_t panel, std::size_t cols, float* to) {
+void floats_from_integers(const MatmulJob& job, const PanelWorkspace& from, std::size_t panel, std::size_t cols,
+                          float* to) {
   if (job.offset_values == 0) return floats_from_integers_as<Lanes, false>(job, from, panel, cols, to);
   floats_from_integers_as<Lanes, true>(job, from, panel, cols, to);
 }

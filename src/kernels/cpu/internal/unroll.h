@@ -1,6 +1,7 @@
 // EBB_UNROLL before a loop of at most 16 rounds with a constant bound: its arrays can then live in registers.
 // EBB_INLINE before a function of the innermost loops, and EBB_INLINE_LAMBDA on a lambda, for the same reason.
-// A file whose lanes are arrays of their own (matmul_portable.cpp) defines EBB_NO_UNROLL: unrolling would only bloat it.
+// A file whose lanes are arrays of their own (matmul_portable.cpp) defines EBB_NO_UNROLL: unrolling would only bloat
+// it.
 #pragma once
 
 #if defined(EBB_NO_UNROLL)
