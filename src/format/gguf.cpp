@@ -20,14 +20,14 @@ constexpr std::uint64_t kLeastTensorBytes = 8 + 1 + 4 + 4 + 8;  // name, dimensi
 
 /// Names of the types that ggml has or had and Ebb does not load.
 std::string type_name(std::uint32_t id) {
-  static constexpr std::array<std::pair<std::uint32_t, std::string_view>, 28> kNames = {
+  static constexpr std::array<std::pair<std::uint32_t, std::string_view>, 26> kNames = {
       {{4, "Q4_2"},      {5, "Q4_3"},   {9, "Q8_1"},   {15, "Q8_K"},       {16, "IQ2_XXS"},    {17, "IQ2_XS"},
        {18, "IQ3_XXS"},  {19, "IQ1_S"}, {21, "IQ3_S"}, {22, "IQ2_S"},      {24, "I8"},         {25, "I16"},
        {26, "I32"},      {27, "I64"},   {28, "F64"},   {29, "IQ1_M"},      {31, "Q4_0_4_4"},   {32, "Q4_0_4_8"},
        {33, "Q4_0_8_8"}, {34, "TQ1_0"}, {35, "TQ2_0"}, {36, "IQ4_NL_4_4"}, {37, "IQ4_NL_4_8"}, {38, "IQ4_NL_8_8"},
        {39, "MXFP4"},    {40, "NVFP4"}}};
   for (const auto& [known_id, name] : kNames) {
-    if (known_id == id && !name.empty()) return fmt::format("{} (id {})", name, id);
+    if (known_id == id) return fmt::format("{} (id {})", name, id);
   }
   return fmt::format("unknown (id {})", id);
 }
