@@ -1,5 +1,5 @@
 // Byte-pair merging of one stretch of text: the smallest rank first, then the split with the longer left side, then the
-// leftmost. A heap over a linked list: n log n in the length of the stretch.
+// leftmost. A heap over a linked list: n log n in the length of the stretch, nearly n for repeated characters.
 // Called by Tokenizer::encode, one Merger a call; it keeps its buffers from stretch to stretch.
 // Source   docs/decisions/0003-own-tokenizer.md
 #pragma once
@@ -20,27 +20,34 @@ class Merger {
   void encode(std::string_view text, std::vector<TokenId>& out);
 
  private:
+  using Index = std::int32_t;  // of a symbol; -1 is none
+
   struct Symbol {
+    std::uint64_t key;    // of the merge with the next symbol: rank, left and right characters (more first); or kNoMerge
     std::uint32_t begin;  // into the stretch
     std::uint32_t bytes;  // 0: merged into its left neighbour
     std::uint32_t chars;
-    std::int32_t previous;  // -1 at the left end
-    std::int32_t next;      // -1 at the right end
-    TokenId id;             // -1: a character without a piece, written as bytes
+    Index previous;
+    Index next;
+    TokenId id;      // -1: a character without a piece, written as bytes
+    TokenId merged;  // what the merge with the next symbol makes
   };
   struct Candidate {
-    std::uint64_t key;   // rank, left characters (more first), right characters (more first)
-    std::uint32_t left;  // index of the left symbol
-    TokenId id;          // of the merged piece
+    std::uint64_t key;
+    Index left;
   };
 
+  [[nodiscard]] Symbol& at(Index index) { return symbols_[static_cast<std::size_t>(index)]; }
   void split(std::string_view text);
-  void propose(std::string_view text, std::int32_t left);
   void merge_all(std::string_view text);
+  void merge(std::string_view text, Index left);
+  void find_merge(std::string_view text, Index left);
+  [[nodiscard]] bool comes_before(Index a, Index b);
+  void offer(Index left);
 
   const Vocabulary& vocabulary_;
   std::vector<Symbol> symbols_;
-  std::vector<Candidate> heap_;
+  std::vector<Candidate> heap_;  // every merge that comes before both its neighbours' merges, and some outdated ones
 };
 
 }  // namespace ebb::tokenizer
