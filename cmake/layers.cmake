@@ -41,3 +41,32 @@ function(ebb_tests folder)
     DISCOVERY_MODE PRE_TEST
     PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT 600)
 endfunction()
+
+# ebb_bench(<name> SOURCES a_bench.cpp ... [LINK libraries ...])
+# One Google Benchmark program; its CTest case only keeps it alive and asserts no time.
+function(ebb_bench name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;LINK" ${ARGN})
+  add_executable(${name}_bench ${ARG_SOURCES})
+  target_include_directories(${name}_bench PRIVATE ${PROJECT_SOURCE_DIR}/bench)
+  target_link_libraries(${name}_bench PRIVATE ebb_warnings ${ARG_LINK} benchmark::benchmark_main)
+  if(EBB_TESTS)
+    add_test(NAME bench.${name} COMMAND ${name}_bench --benchmark_min_time=0.01)
+    set_tests_properties(bench.${name} PROPERTIES LABELS bench TIMEOUT 300 RUN_SERIAL ON)
+  endif()
+endfunction()
+
+# ebb_fuzz(<name> SOURCES a_fuzz.cpp ... [LINK libraries ...])
+# One libFuzzer program; its CTest case grows a corpus of its own in the build folder from the seeds in the repository.
+set(EBB_FUZZ_SECONDS 20 CACHE STRING "How long ctest runs each fuzz target")
+function(ebb_fuzz name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;LINK" ${ARGN})
+  add_executable(${name}_fuzz ${ARG_SOURCES})
+  target_link_options(${name}_fuzz PRIVATE -fsanitize=fuzzer)
+  target_link_libraries(${name}_fuzz PRIVATE ebb_warnings ${ARG_LINK})
+  set(found ${PROJECT_BINARY_DIR}/fuzz/${name})
+  file(MAKE_DIRECTORY ${found}/corpus)
+  add_test(NAME fuzz.${name}
+    COMMAND ${name}_fuzz -max_total_time=${EBB_FUZZ_SECONDS} -timeout=10 -rss_limit_mb=2048 -print_final_stats=1
+            -artifact_prefix=${found}/ ${found}/corpus ${PROJECT_SOURCE_DIR}/tests/fuzz/corpus/${name})
+  set_tests_properties(fuzz.${name} PROPERTIES LABELS fuzz TIMEOUT 300)
+endfunction()
