@@ -83,16 +83,16 @@ first_available() {
   printf '%s\n' "${1%% *}"
 }
 
-# run_apt WHAT ARGUMENTS...: apt-get with a progress bar; its own words go to a log.
+# run_apt DOWNLOAD_LABEL ARGUMENTS...: apt-get with a progress bar; its own words go to a log.
 run_apt() {
-  local what=$1 log=$EBB_LOGS/apt.log rc=0 line kind percent
+  local download_label=$1 log=$EBB_LOGS/apt.log rc=0 line kind percent
   shift
   progress_tenth=-1
   while IFS= read -r line; do
     IFS=: read -r kind _ percent _ <<<"$line"
     case $kind in
-      pmstatus) show_progress "$what" "${percent%%.*}" 100 ;;
-      dlstatus) show_progress download "${percent%%.*}" 100 ;;
+      pmstatus) show_progress install "${percent%%.*}" 100 ;;
+      dlstatus) show_progress "$download_label" "${percent%%.*}" 100 ;;
       exit-status) rc=$percent ;;
       *) printf '%s\n' "$line" >>"$log" ;;
     esac
@@ -137,10 +137,10 @@ install_packages() {
   fi
   step "packages: installing ${#names[@]}: ${names[*]}"
   make_log_folder
-  run_apt update update
+  run_apt lists update
   names=()
   for line in "${lines[@]}"; do names+=("$(first_available "$line")"); done
-  run_apt install install -y --no-install-recommends "${names[@]}"
+  run_apt download install -y --no-install-recommends "${names[@]}"
 }
 
 # cache_has FILE -DNAME=VALUE...: whether the build folder was configured with all of these.
