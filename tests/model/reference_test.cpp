@@ -46,6 +46,12 @@ std::vector<std::int32_t> greedy(LoadedModel& loaded, std::vector<std::int32_t> 
   return tokens;
 }
 
+std::string case_name(const testing::TestParamInfo<std::string>& tested) {
+  std::string name = tested.param;
+  std::replace(name.begin(), name.end(), '-', '_');
+  return name;
+}
+
 class TextReference : public testing::TestWithParam<std::string> {
  protected:
   [[nodiscard]] std::filesystem::path folder() const { return vectors() / "text" / GetParam(); }
@@ -95,11 +101,7 @@ TEST_P(TextReference, ChunksChangeNothing) {
 INSTANTIATE_TEST_SUITE_P(Tiny, TextReference,
                          testing::Values("t0-base", "t1-rope8", "t2-head128", "t3-head256", "t4-untied-13", "t5-padrows",
                                          "t6-sharded", "t7-big-residual"),
-                         [](const auto& info) {
-                           std::string name = info.param;
-                           std::replace(name.begin(), name.end(), '-', '_');
-                           return name;
-                         });
+                         case_name);
 
 class GgufReference : public testing::TestWithParam<std::string> {
  protected:
@@ -132,11 +134,7 @@ TEST_P(GgufReference, ChunksChangeNothingInPackedArithmetic) {
 
 INSTANTIATE_TEST_SUITE_P(Twins, GgufReference,
                          testing::Values("t0-base-f32", "t0-base-q8_0", "t2-head128-q4_k_m", "k256-q4_k_m", "v0-56-f32"),
-                         [](const auto& info) {
-                           std::string name = info.param;
-                           std::replace(name.begin(), name.end(), '-', '_');
-                           return name;
-                         });
+                         case_name);
 
 }  // namespace
 }  // namespace ebb::tests

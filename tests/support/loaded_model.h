@@ -46,7 +46,7 @@ class LoadedModel {
   }
 
   /// Logits of every row, [ids.size()][vocabulary], evaluated in chunks.
-  [[nodiscard]] std::vector<std::vector<float>> logits(model::KvCache& cache, std::span<const std::int32_t> ids,
+  std::vector<std::vector<float>> logits(model::KvCache& cache, std::span<const std::int32_t> ids,
                                                        std::size_t chunk_tokens) {
     std::vector<std::vector<float>> rows;
     for (std::size_t first = 0; first < ids.size(); first += chunk_tokens) {
