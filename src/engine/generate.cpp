@@ -1,4 +1,5 @@
 // Conversation::generate: one answer, token by token.
+#include <array>
 #include <chrono>
 
 #include "engine/conversation.h"
@@ -96,7 +97,7 @@ Result<Answer> Conversation::generate(std::span<const std::int32_t> prompt, cons
     const bool go_on = show(stops.push(characters.push(bytes)), id, log_probs_of_token);
     if (stops.stopped()) {
       answer.finish = FinishReason::StopString;
-      answer.stop_string = stops.matched();
+      answer.stop_string = stops.met();
       break;
     }
     if (!go_on) {
