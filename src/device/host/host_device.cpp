@@ -194,6 +194,16 @@ std::size_t HostDevice::physical_bytes() const {
   return static_cast<std::size_t>(status.st_blocks) * 512;  // st_blocks counts 512-byte units whatever the page size
 }
 
+std::size_t HostDevice::live_handles() const {
+  const std::lock_guard lock(mutex_);
+  return physical_.size();
+}
+
+std::size_t HostDevice::live_mappings() const {
+  const std::lock_guard lock(mutex_);
+  return mappings_.size();
+}
+
 bool HostDevice::is_reserved(std::byte* address, std::size_t bytes) const {
   const auto after = reserved_.upper_bound(address);
   if (after == reserved_.begin() || bytes == 0) return false;

@@ -45,6 +45,8 @@ class HostDevice final : public Device {
 
   /// Bytes the store physically holds: touched and not released. Costs a system call.
   [[nodiscard]] std::size_t physical_bytes() const;
+  [[nodiscard]] std::size_t live_handles() const;
+  [[nodiscard]] std::size_t live_mappings() const;
 
  private:
   struct Physical {
@@ -66,7 +68,7 @@ class HostDevice final : public Device {
   const std::size_t page_bytes_;
   const std::string name_ = "cpu";
 
-  std::mutex mutex_;  // guards all below
+  mutable std::mutex mutex_;  // guards all below
   Extents extents_;
   std::size_t store_bytes_ = 0;
   std::unordered_map<std::uint64_t, Physical> physical_;
