@@ -192,6 +192,7 @@ class MetaReader {
         if constexpr (std::is_integral_v<Stored>) {
           if (!std::in_range<Kept>(value)) return MetaValue(OpaqueArray{head.count});
         }
+        // NOLINTNEXTLINE(bugprone-signed-char-misuse): an i8 in a file is a number, not a character
         values[value_idx] = static_cast<Kept>(value);
       }
     }

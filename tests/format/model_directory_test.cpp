@@ -1,5 +1,6 @@
 #include "format/model_directory.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -136,7 +137,7 @@ TEST(ModelDirectory, RefusesSideFilesElsewhere) {
 TEST(ModelDirectory, SaysWhatAFolderHoldsInstead) {
   const TempFolder folder;
   EXPECT_THAT(refused(folder.path()).message, HasSubstr("and no other model file"));
-  for (int idx = 0; idx < 9; ++idx) folder.write("m" + std::to_string(idx) + ".gguf", "x");
+  for (int idx = 0; idx < 9; ++idx) folder.write(fmt::format("m{}.gguf", idx), "x");
   const Error error = refused(folder.path());
   EXPECT_EQ(error.code, ErrorCode::NotFound);
   EXPECT_THAT(error.message, HasSubstr("name one of its files: m0.gguf, m1.gguf"));
