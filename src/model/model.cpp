@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "kernels/read_sweep.h"
 #include "weights/weight_store.h"
 
 namespace ebb::model {
@@ -53,6 +54,22 @@ Status Model::bind_layer(WeightStore& store, std::size_t layer_idx) {
   EBB_TRY_ASSIGN(layer.down, store.matrix(Part::FfnDown, layer_idx, hidden, config_.ffn));
   return {};
 }
+
+std::vector<TensorView> Model::step_weights() const {
+  std::vector<TensorView> views = {head_};
+  for (const Layer& layer : layers_) {
+    views.insert(views.end(), {layer.q, layer.k, layer.v, layer.output, layer.gate, layer.up, layer.down});
+  }
+  return views;
+}
+
+std::size_t Model::step_weight_bytes() const {
+  std::size_t bytes = embedding_.row_bytes();
+  for (const TensorView& view : step_weights()) bytes += view.bytes();
+  return bytes;
+}
+
+std::uint64_t Model::read_step_weights() { return kernels::read_sweep(threads_, step_weights()); }
 
 void Model::release_scratch() {
   scratch_ = memory::Region();

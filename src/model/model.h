@@ -60,6 +60,11 @@ class Model {
   [[nodiscard]] Status forward(KvCache& cache, std::span<const std::int32_t> tokens, std::size_t first_logit_row,
                                const LogitSink& sink);
 
+  /// Bytes of weights that one decode step reads: every matrix once, of the embedding table one row.
+  [[nodiscard]] std::size_t step_weight_bytes() const;
+  /// Reads those bytes once with all threads and nothing else, for the ceiling of decoding. Returns a sum of them.
+  std::uint64_t read_step_weights();
+
   /// Gives the memory of activations back; the next forward takes it again.
   void release_scratch();
   [[nodiscard]] std::size_t scratch_bytes() const { return scratch_.committed_bytes(); }
@@ -103,6 +108,7 @@ class Model {
   void run_layer(KvCache& cache, std::size_t layer_idx, std::size_t first_row, std::size_t rows);
   void attend(KvCache& cache, std::size_t layer_idx, std::size_t first_row, std::size_t rows);
   void product(const float* x, std::size_t rows, std::size_t cols, std::span<const kernels::MatmulProduct> products);
+  [[nodiscard]] std::vector<TensorView> step_weights() const;
   void emit_logits(std::size_t first_row, std::size_t rows, const LogitSink& sink);
 
   Config config_;
