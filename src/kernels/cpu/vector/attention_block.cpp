@@ -10,7 +10,6 @@ namespace {
 
 constexpr std::size_t kRows = kProductRows;
 constexpr std::size_t kPanel = kProductVectors * kLanes;
-constexpr std::size_t kTileVectors = kTileKeys / kLanes;
 static_assert(kProductRowsLcm % kRows == 0 && kColumnPadding % kPanel == 0 && kTileKeys % kPanel == 0 && kRows <= kLanes);
 
 constexpr float kNoScore = -0x1p120f;  // below any score, yet finite: differences with it stay numbers
