@@ -21,8 +21,8 @@ constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
 constexpr std::int32_t kMagnitudeBits = 0x7fffffff;
 constexpr std::int32_t kInfinityBits = 0x7f800000;
 
-// Signed integers in the order of the floats they come from. Integer maxima vectorise where float maxima, which must care
-// for NaN and signed zeros, do not.
+// Signed integers in the order of the floats they come from. Integer maxima vectorise where float maxima, which must
+// care for NaN and signed zeros, do not.
 std::int32_t order_key(float value) {
   const auto bits = std::bit_cast<std::int32_t>(value);
   return bits ^ ((bits >> 31) & kMagnitudeBits);
@@ -45,7 +45,8 @@ BlockScan scan_block(const float* logits, std::size_t count) {
 
 Status check_range(const char* name, float value, float lowest, float highest) {
   if (value >= lowest && value <= highest) return {};
-  return fail(ErrorCode::InvalidArgument, fmt::format("{} {} is out of range; use {} to {}", name, value, lowest, highest));
+  return fail(ErrorCode::InvalidArgument,
+              fmt::format("{} {} is out of range; use {} to {}", name, value, lowest, highest));
 }
 Status check_finite(const char* name, float value) {
   if (std::isfinite(value)) return {};
@@ -62,8 +63,9 @@ std::uint64_t choose_seed(const std::optional<std::uint64_t>& wanted) {
 Status validate_sampling(const SamplingOptions& options) {
   EBB_TRY(check_finite("temperature", options.temperature));
   if (options.temperature < 0) {
-    return fail(ErrorCode::InvalidArgument,
-                fmt::format("temperature {} is negative; use 0 (always the likeliest token) or more", options.temperature));
+    return fail(
+        ErrorCode::InvalidArgument,
+        fmt::format("temperature {} is negative; use 0 (always the likeliest token) or more", options.temperature));
   }
   if (options.top_k < 0) {
     return fail(ErrorCode::InvalidArgument, fmt::format("top_k {} is negative; use 0 (off) or more", options.top_k));
@@ -73,18 +75,21 @@ Status validate_sampling(const SamplingOptions& options) {
   EBB_TRY(check_finite("repeat_penalty", options.repeat_penalty));
   if (options.repeat_penalty <= 0) {
     return fail(ErrorCode::InvalidArgument,
-                fmt::format("repeat_penalty {} is out of range; use 1 (off) or another number above 0", options.repeat_penalty));
+                fmt::format("repeat_penalty {} is out of range; use 1 (off) or another number above 0",
+                            options.repeat_penalty));
   }
   EBB_TRY(check_finite("presence_penalty", options.presence_penalty));
   EBB_TRY(check_finite("frequency_penalty", options.frequency_penalty));
   if (options.repeat_last_n < -1) {
-    return fail(ErrorCode::InvalidArgument,
-                fmt::format("repeat_last_n {} is out of range; use -1 (all tokens), 0 (off) or more", options.repeat_last_n));
+    return fail(
+        ErrorCode::InvalidArgument,
+        fmt::format("repeat_last_n {} is out of range; use -1 (all tokens), 0 (off) or more", options.repeat_last_n));
   }
   return {};
 }
 
-Result<Sampler> Sampler::create(const SamplingOptions& options, std::size_t vocabulary, std::span<const TokenId> forbidden) {
+Result<Sampler> Sampler::create(const SamplingOptions& options, std::size_t vocabulary,
+                                std::span<const TokenId> forbidden) {
   EBB_TRY(validate_sampling(options));
   EBB_CHECK(vocabulary > 0, "vocabulary {}", vocabulary);
   return Sampler(options, vocabulary, forbidden);
@@ -125,7 +130,8 @@ Result<TokenId> Sampler::sample(std::span<const float> logits, std::span<const T
   clear_penalties();
 
   if (candidates_.empty()) {
-    return fail(ErrorCode::Unsupported, "no token can follow: every logit is -inf or belongs to a token that must not be generated");
+    return fail(ErrorCode::Unsupported,
+                "no token can follow: every logit is -inf or belongs to a token that must not be generated");
   }
   return greedy ? candidates_.front().id : draw();
 }
@@ -141,15 +147,17 @@ Status Sampler::scan_blocks(std::span<const float> logits) {
     max_key = std::max(max_key, scan.max_key);
   }
   if (nan_count != 0 || max_key >= kInfinityBits) {
-    return fail(ErrorCode::Unsupported,
-                fmt::format("the model computed {} logits that are not numbers; the file is damaged, or its values overflow this arithmetic "
-                            "(try --exact)", nan_count != 0 ? nan_count : 1));
+    return fail(ErrorCode::Unsupported, fmt::format("the model computed {} logits that are not numbers; the file is "
+                                                    "damaged, or its values overflow this arithmetic "
+                                                    "(try --exact)",
+                                                    nan_count != 0 ? nan_count : 1));
   }
   return {};
 }
 
 void Sampler::apply_penalties(std::span<const float> logits, std::span<const TokenId> history) {
-  if (options_.repeat_penalty == 1.0F && options_.presence_penalty == 0.0F && options_.frequency_penalty == 0.0F) return;
+  if (options_.repeat_penalty == 1.0F && options_.presence_penalty == 0.0F && options_.frequency_penalty == 0.0F)
+    return;
   if (options_.repeat_last_n >= 0) {
     history = history.last(std::min(history.size(), static_cast<std::size_t>(options_.repeat_last_n)));
   }
@@ -179,7 +187,9 @@ void Sampler::clear_penalties() {
 // The k-th largest block maximum bounds the k-th largest logit from below, because k blocks hold one at least as large.
 // Marked ids may own maxima, so the rank counts them too. Only blocks that reach the bound are looked at again.
 void Sampler::collect_best(std::span<const float> logits, std::size_t count) {
-  const auto better = [](const Candidate& a, const Candidate& b) { return a.logit != b.logit ? a.logit > b.logit : a.id < b.id; };
+  const auto better = [](const Candidate& a, const Candidate& b) {
+    return a.logit != b.logit ? a.logit > b.logit : a.id < b.id;
+  };
   float bound = kMinusInfinity;
   const std::size_t rank = count + forbidden_count_ + penalised_.size();
   if (rank <= block_max_.size()) {
@@ -203,7 +213,8 @@ void Sampler::collect_best(std::span<const float> logits, std::size_t count) {
     }
   }
   if (candidates_.size() > count) {
-    std::nth_element(candidates_.begin(), candidates_.begin() + static_cast<std::ptrdiff_t>(count), candidates_.end(), better);
+    std::nth_element(candidates_.begin(), candidates_.begin() + static_cast<std::ptrdiff_t>(count), candidates_.end(),
+                     better);
     candidates_.resize(count);
   }
   std::sort(candidates_.begin(), candidates_.end(), better);
@@ -280,9 +291,8 @@ LogProbs log_probs(std::span<const float> logits, TokenId chosen, std::size_t to
   std::vector<TokenId> order(logits.size());
   for (std::size_t id = 0; id < order.size(); ++id) order[id] = static_cast<TokenId>(id);
   const auto end = order.begin() + static_cast<std::ptrdiff_t>(std::min(top_count, order.size()));
-  std::partial_sort(order.begin(), end, order.end(), [&](TokenId a, TokenId b) {
-    return logits[a] != logits[b] ? logits[a] > logits[b] : a < b;
-  });
+  std::partial_sort(order.begin(), end, order.end(),
+                    [&](TokenId a, TokenId b) { return logits[a] != logits[b] ? logits[a] > logits[b] : a < b; });
 
   LogProbs result;
   result.chosen = {chosen, logits[chosen] - log_total};

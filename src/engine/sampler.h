@@ -1,7 +1,7 @@
 // Picks the next token from the model's logits: penalties, top_k, top_p, min_p, temperature, then one random draw.
-// Refuses logits that are not numbers (T6) and never picks a forbidden id (image markers, padding, rows past the vocabulary).
-// Called by conversation.cpp once a token, so the usual case looks at each logit once and at few of them twice.
-// Invariant: same options, seed and logits give the same token with every standard library.
+// Refuses logits that are not numbers (T6) and never picks a forbidden id (image markers, padding, rows past the
+// vocabulary). Called by conversation.cpp once a token, so the usual case looks at each logit once and at few of them
+// twice. Invariant: same options, seed and logits give the same token with every standard library.
 #pragma once
 
 #include <cstddef>
@@ -58,12 +58,12 @@ class Sampler {
   std::size_t forbidden_count_ = 0;
   std::uint64_t seed_ = 0;
   std::mt19937_64 random_;
-  std::vector<Mark> marks_;              // [vocabulary]
-  std::vector<Candidate> penalised_;     // with their adjusted logits
-  std::vector<float> block_max_;         // largest logit of each block, marked ids included
-  std::vector<float> block_order_;       // scratch for finding a threshold
-  std::vector<Candidate> candidates_;    // best first once collected
-  std::vector<double> weights_;          // scratch of draw()
+  std::vector<Mark> marks_;            // [vocabulary]
+  std::vector<Candidate> penalised_;   // with their adjusted logits
+  std::vector<float> block_max_;       // largest logit of each block, marked ids included
+  std::vector<float> block_order_;     // scratch for finding a threshold
+  std::vector<Candidate> candidates_;  // best first once collected
+  std::vector<double> weights_;        // scratch of draw()
 };
 
 struct IdLogProb {
