@@ -37,7 +37,8 @@ class Chat {
 
   void set_system(std::string text);  // empty = none; takes effect with the next message
   [[nodiscard]] const std::vector<ChatMessage>& messages() const;
-  void set_messages(std::vector<ChatMessage> messages);
+  /// Replaces all messages. Errors: InvalidArgument naming an unknown role; nothing changed.
+  [[nodiscard]] Status set_messages(std::vector<ChatMessage> messages);
   /// New conversation: forgets messages (the system text stays) and gives the memory back; returns the bytes.
   std::size_t reset();
   [[nodiscard]] Conversation& conversation();

@@ -39,8 +39,9 @@ class Conversation {
   /// The first half of generate(): brings the KV to exactly `tokens`.
   [[nodiscard]] Result<SyncResult> sync(std::span<const std::int32_t> tokens, const Progress& progress);
 
-  /// Natural log-probability of each token after the first, from the model's softmax. Leaves the conversation at `tokens`.
-  [[nodiscard]] Result<std::vector<double>> score(std::span<const std::int32_t> tokens, const Progress& progress);
+  /// Natural log-probabilities, from the model's softmax, of the tokens after position `first_pos`: element i belongs to
+  /// tokens[first_pos + 1 + i]. Evaluates from the start and leaves the conversation at `tokens`.
+  [[nodiscard]] Result<std::vector<double>> score(std::span<const std::int32_t> tokens, std::size_t first_pos);
 
   /// Logits of the next token after sync(): [vocabulary] f32, valid until the next call.
   [[nodiscard]] std::span<const float> logits() const;

@@ -72,6 +72,14 @@ class Engine {
   std::unique_ptr<State> state_;
 };
 
+/// What bounds a decode step on this machine: its weights, and how fast they can be read with the engine's threads.
+struct DecodeCeiling {
+  std::size_t bytes_per_token = 0;     // of weights; the KV comes on top
+  double read_bytes_per_second = 0;    // best of `rounds` sweeps over those same bytes
+  [[nodiscard]] double tokens_per_second() const { return read_bytes_per_second / static_cast<double>(bytes_per_token); }
+};
+[[nodiscard]] DecodeCeiling measure_decode_ceiling(Engine& engine, int rounds = 7);
+
 /// Perplexity by the field's usual definition: windows of `context_tokens`, the first token of each replaced by <bos>,
 /// the second half scored, an incomplete last window dropped.
 struct PerplexityResult {

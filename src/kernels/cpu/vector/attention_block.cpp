@@ -1,0 +1,256 @@
+// One block of queries against tiles of 64 keys: scores, running softmax, weighted values.
+// Scores and values are the same small product, C += A B with B in panels of a few vectors: scores with B = keys turned
+// (keys of a panel side by side), values with B = values as they are. Each element of C is one chain of multiply-adds over
+// the inner index in rising order, whatever rows it shares a tile with; that makes results independent of batching.
+#include "kernels/internal/f32x16.h"
+#include "kernels/internal/vector_table.h"
+
+namespace ebb::kernels::EBB_SIMD_LEVEL {
+namespace {
+
+constexpr std::size_t kRows = kProductRows;
+constexpr std::size_t kPanel = kProductVectors * kLanes;
+constexpr std::size_t kTileVectors = kTileKeys / kLanes;
+static_assert(kProductRowsLcm % kRows == 0 && kColumnPadding % kPanel == 0 && kTileKeys % kPanel == 0 && kRows <= kLanes);
+
+constexpr float kNoScore = -0x1p120f;  // below any score, yet finite: differences with it stay numbers
+constexpr float kMasked = -__builtin_inff();
+
+std::size_t min_of(std::size_t a, std::size_t b) { return a < b ? a : b; }
+std::size_t max_of(std::size_t a, std::size_t b) { return a > b ? a : b; }
+std::size_t padded_columns(const AttentionBlock& block) {
+  return (block.head_dim + kColumnPadding - 1) / kColumnPadding * kColumnPadding;
+}
+
+/// Keys of a tile, counted from its first.
+struct KeyRange {
+  std::size_t first = 0;
+  std::size_t last = 0;  // one past
+  [[nodiscard]] bool empty() const { return first >= last; }
+};
+
+/// Keys of the tile that positions first_pos .. last_pos see, all together.
+KeyRange visible_keys(const AttentionBlock& block, std::size_t tile_key, std::size_t first_pos, std::size_t last_pos) {
+  const std::size_t oldest = block.window == 0 || first_pos < block.window ? 0 : first_pos + 1 - block.window;
+  const std::size_t end = min_of(last_pos + 1, tile_key + kTileKeys);
+  const std::size_t begin = max_of(oldest, tile_key);
+  if (begin >= end) return {};
+  return {begin - tile_key, end - tile_key};
+}
+
+/// C[r][0 .. kPanel) = C * c_scale[r] + sum over k of A[r][k] B[k][..]; without c_scale C counts as zero.
+template <int Rows, std::size_t RowStride, std::size_t InnerStride>
+inline void product(const float* a, const float* b, std::size_t inner, float* c, std::size_t c_stride,
+                    const float* c_scale) {
+  F32x16 sum[Rows][kProductVectors];
+  for (int r = 0; r < Rows; ++r) {
+    for (int v = 0; v < kProductVectors; ++v)
+      sum[r][v] = c_scale == nullptr ? zero() : load(c + r * c_stride + v * kLanes) * set1(c_scale[r]);
+  }
+  for (std::size_t k = 0; k < inner; ++k) {
+    F32x16 column[kProductVectors];
+    for (int v = 0; v < kProductVectors; ++v) column[v] = load(b + k * kPanel + v * kLanes);
+    for (int r = 0; r < Rows; ++r) {
+      const F32x16 factor = set1(a[r * RowStride + k * InnerStride]);
+      for (int v = 0; v < kProductVectors; ++v) sum[r][v] = fma(factor, column[v], sum[r][v]);
+    }
+  }
+  for (int r = 0; r < Rows; ++r)
+    for (int v = 0; v < kProductVectors; ++v) store(c + r * c_stride + v * kLanes, sum[r][v]);
+}
+
+/// `rows` rows, rounded up to the next size there is code for; scratch has room for a whole tile of rows.
+template <std::size_t RowStride, std::size_t InnerStride>
+void product_rows(std::size_t rows, const float* a, const float* b, std::size_t inner, float* c, std::size_t c_stride,
+                  const float* c_scale) {
+  if (rows == 1) return product<1, RowStride, InnerStride>(a, b, inner, c, c_stride, c_scale);
+  if constexpr (kProductRows > 2) {
+    if (rows == 2) return product<2, RowStride, InnerStride>(a, b, inner, c, c_stride, c_scale);
+  }
+  if constexpr (kProductRows > 4) {
+    if (rows <= 4) return product<4, RowStride, InnerStride>(a, b, inner, c, c_stride, c_scale);
+  }
+  if constexpr (kProductRows > 8) {
+    if (rows <= 8) return product<8, RowStride, InnerStride>(a, b, inner, c, c_stride, c_scale);
+  }
+  product<kProductRows, RowStride, InnerStride>(a, b, inner, c, c_stride, c_scale);
+}
+
+template <typename T>
+void load_keys(const AttentionBlock& block, const AttentionTile& tile, KeyRange needed) {
+  for (std::size_t key_idx = needed.first / kLanes * kLanes; key_idx < needed.last; key_idx += kLanes) {
+    float* panel = block.keys + key_idx / kPanel * kPanel * block.head_dim + key_idx % kPanel;
+    for (std::size_t col_idx = 0; col_idx < block.head_dim; col_idx += kLanes) {
+      const std::size_t cols = min_of(block.head_dim - col_idx, kLanes);
+      F32x16 square[kLanes];
+      for (std::size_t i = 0; i < kLanes; ++i) {
+        const std::byte* row = tile.k[key_idx + i];
+        square[i] = row == nullptr ? zero() : load_some(reinterpret_cast<const T*>(row) + col_idx, cols);
+      }
+      transpose(square);
+      for (std::size_t i = 0; i < cols; ++i) store(panel + (col_idx + i) * kPanel, square[i]);
+    }
+  }
+}
+
+template <typename T>
+void load_values(const AttentionBlock& block, const AttentionTile& tile, KeyRange needed) {
+  const std::size_t columns = padded_columns(block);
+  for (std::size_t key_idx = needed.first; key_idx < needed.last; ++key_idx) {
+    const T* row = reinterpret_cast<const T*>(tile.v[key_idx]);
+    for (std::size_t col_idx = 0; col_idx < columns; col_idx += kLanes) {
+      float* to = block.values + (col_idx / kPanel * kTileKeys + key_idx) * kPanel + col_idx % kPanel;
+      const bool inside = col_idx < block.head_dim;
+      store(to, inside ? load_some(row + col_idx, min_of(block.head_dim - col_idx, kLanes)) : zero());
+    }
+  }
+}
+
+template <typename T>
+void load_tile(const AttentionBlock& block, const AttentionTile& tile, KeyRange needed) {
+  load_keys<T>(block, tile, needed);
+  load_values<T>(block, tile, needed);
+}
+
+/// Turns the scores of one tile of rows into weights, and says by how much what was summed before shrinks.
+void softmax_rows(const AttentionBlock& block, const AttentionState& state, std::size_t tile_key, std::size_t first_row,
+                  std::size_t rows, KeyRange seen, float* shrink) {
+  const std::size_t first_vector = seen.first / kLanes;
+  const std::size_t last_vector = (seen.last + kLanes - 1) / kLanes;
+  alignas(64) float old_max[kLanes] = {};
+  alignas(64) float new_max[kLanes] = {};
+  for (std::size_t r = 0; r < rows; ++r) {
+    const std::size_t pos = block.first_pos + (first_row + r) / block.group;
+    const KeyRange own = visible_keys(block, tile_key, pos, pos);
+    float* scores = block.scores + (first_row + r) * kTileKeys;
+    F32x16 highest = set1(kNoScore);
+    for (std::size_t v = first_vector; v < last_vector; ++v) {
+      const int base = static_cast<int>(v * kLanes);
+      const F32x16 kept = keep_lanes(load(scores + v * kLanes), static_cast<int>(own.first) - base,
+                                     static_cast<int>(own.last) - base, set1(kMasked));
+      store(scores + v * kLanes, kept);
+      highest = max(highest, kept);
+    }
+    old_max[r] = state.max[first_row + r];
+    const float tile_max = reduce_max(highest);
+    new_max[r] = tile_max > old_max[r] ? tile_max : old_max[r];
+    state.max[first_row + r] = new_max[r];
+  }
+  store(shrink, exp2(load(old_max) - load(new_max)));
+  for (std::size_t r = 0; r < rows; ++r) {
+    float* scores = block.scores + (first_row + r) * kTileKeys;
+    float* sum = state.sum + (first_row + r) * kLanes;
+    const F32x16 shift = set1(new_max[r]);
+    F32x16 total = load(sum) * set1(shrink[r]);
+    for (std::size_t v = first_vector; v < last_vector; ++v) {
+      const F32x16 weight = exp2(load(scores + v * kLanes) - shift);
+      total = total + weight;
+      store(scores + v * kLanes, weight);
+    }
+    store(sum, total);
+  }
+}
+
+/// Calls body(first row, rows, keys they see) for each tile of rows that sees any key of the tile.
+template <typename Body>
+void for_each_row_tile(const AttentionBlock& block, std::size_t tile_key, Body body) {
+  for (std::size_t row_idx = 0; row_idx < block.rows; row_idx += kRows) {
+    const std::size_t rows = min_of(block.rows - row_idx, kRows);
+    const KeyRange seen = visible_keys(block, tile_key, block.first_pos + row_idx / block.group,
+                                       block.first_pos + (row_idx + rows - 1) / block.group);
+    if (!seen.empty()) body(row_idx, rows, seen);
+  }
+}
+
+}  // namespace
+
+void pack_queries(const AttentionBlock& block, const float* q, std::size_t q_stride, float factor) {
+  const F32x16 scale = set1(factor);
+  for (std::size_t first_row = 0; first_row < block.rows; first_row += kRows) {
+    float* tile = block.queries + first_row * block.head_dim;
+    for (std::size_t col_idx = 0; col_idx < block.head_dim; col_idx += kLanes) {
+      const std::size_t cols = min_of(block.head_dim - col_idx, kLanes);
+      F32x16 square[kLanes];
+      for (std::size_t r = 0; r < kLanes; ++r) {
+        const std::size_t row_idx = first_row + r;
+        if (r >= kRows || row_idx >= block.rows) {
+          square[r] = zero();
+          continue;
+        }
+        const float* row = q + row_idx / block.group * q_stride + row_idx % block.group * block.head_dim;
+        square[r] = load_some(row + col_idx, cols) * scale;
+      }
+      transpose(square);
+      // Sixteen lanes are stored where kRows belong; what is too much is overwritten next, and scratch has room for the last.
+      for (std::size_t i = 0; i < cols; ++i) store(tile + (col_idx + i) * kRows, square[i]);
+    }
+  }
+}
+
+void start_state(const AttentionBlock& block, const AttentionState& state) {
+  const std::size_t columns = padded_columns(block);
+  const std::size_t rows = (block.rows + kRows - 1) / kRows * kRows;
+  for (std::size_t i = 0; i < rows * columns; i += kLanes) store(state.out + i, zero());
+  for (std::size_t i = 0; i < rows * kLanes; i += kLanes) store(state.sum + i, zero());
+  for (std::size_t i = 0; i < rows; ++i) state.max[i] = kNoScore;
+}
+
+void attend_tile(const AttentionBlock& block, const AttentionTile& tile, const AttentionState& state) {
+  const std::size_t key = tile.first_key;
+  const std::size_t columns = padded_columns(block);
+  const KeyRange needed = visible_keys(block, key, block.first_pos, block.first_pos + block.positions - 1);
+  if (needed.empty()) return;
+  switch (block.type) {
+    case KvType::F32: load_tile<float>(block, tile, needed); break;
+    case KvType::F16: load_tile<F16>(block, tile, needed); break;
+    case KvType::BF16: load_tile<Bf16>(block, tile, needed); break;
+  }
+
+  for (std::size_t panel = needed.first / kPanel; panel * kPanel < needed.last; ++panel) {
+    for_each_row_tile(block, key, [&](std::size_t row, std::size_t rows, KeyRange seen) {
+      if (seen.last <= panel * kPanel || seen.first >= (panel + 1) * kPanel) return;
+      product_rows<1, kRows>(rows, block.queries + row * block.head_dim, block.keys + panel * kPanel * block.head_dim,
+                             block.head_dim, block.scores + row * kTileKeys + panel * kPanel, kTileKeys, nullptr);
+    });
+  }
+  alignas(64) float shrink[kMaxQueryRows + kLanes];
+  for_each_row_tile(block, key, [&](std::size_t row, std::size_t rows, KeyRange seen) {
+    softmax_rows(block, state, key, row, rows, seen, shrink + row);
+  });
+  for (std::size_t col = 0; col < columns; col += kPanel) {
+    const float* panel = block.values + col * kTileKeys;
+    for_each_row_tile(block, key, [&](std::size_t row, std::size_t rows, KeyRange seen) {
+      product_rows<kTileKeys, 1>(rows, block.scores + row * kTileKeys + seen.first, panel + seen.first * kPanel,
+                                 seen.last - seen.first, state.out + row * columns + col, columns, shrink + row);
+    });
+  }
+}
+
+void merge_state(const AttentionBlock& block, const AttentionState& total, const AttentionState& segment) {
+  const std::size_t columns = padded_columns(block);
+  for (std::size_t r = 0; r < block.rows; ++r) {
+    const float highest = total.max[r] > segment.max[r] ? total.max[r] : segment.max[r];
+    const F32x16 keep_total = exp2(set1(total.max[r]) - set1(highest));
+    const F32x16 keep_segment = exp2(set1(segment.max[r]) - set1(highest));
+    total.max[r] = highest;
+    float* sum = total.sum + r * kLanes;
+    store(sum, fma(load(segment.sum + r * kLanes), keep_segment, load(sum) * keep_total));
+    for (std::size_t c = r * columns; c < (r + 1) * columns; c += kLanes)
+      store(total.out + c, fma(load(segment.out + c), keep_segment, load(total.out + c) * keep_total));
+  }
+}
+
+void finish(const AttentionBlock& block, const AttentionState& state, float* out, std::size_t out_stride) {
+  const std::size_t columns = padded_columns(block);
+  for (std::size_t r = 0; r < block.rows; ++r) {
+    const F32x16 inverse = set1(1.0f / reduce_add(load(state.sum + r * kLanes)));
+    float* to = out + r / block.group * out_stride + r % block.group * block.head_dim;
+    for (std::size_t c = 0; c < block.head_dim; c += kLanes) {
+      // Adding zero makes -0 into +0: tiles that a row does not see may have done that already, or not.
+      const F32x16 value = fma(load(state.out + r * columns + c), inverse, zero());
+      store_some(to + c, value, min_of(block.head_dim - c, kLanes));
+    }
+  }
+}
+
+}  // namespace ebb::kernels::EBB_SIMD_LEVEL

@@ -1,0 +1,257 @@
+#include "kernels/attention.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <memory>
+
+#include "base/half.h"
+#include "kernels/kv_testing.h"
+#include "kernels/ops_testing.h"
+
+namespace ebb::kernels {
+namespace {
+
+struct Layer {
+  std::size_t q_heads = 4;
+  std::size_t kv_heads = 1;
+  std::size_t head_dim = 64;
+  std::size_t window = 0;
+  KvType type = KvType::F16;
+  float scale = 0.125f;
+  [[nodiscard]] std::size_t q_width() const { return q_heads * head_dim; }
+  [[nodiscard]] std::size_t kv_width() const { return kv_heads * head_dim; }
+};
+
+/// Queries, keys and values of `tokens` positions.
+struct Sequence {
+  Sequence(const Layer& layer, std::size_t tokens, unsigned seed = 1)
+      : q(random_floats(tokens * layer.q_width(), seed, 2.0f)),
+        k(random_floats(tokens * layer.kv_width(), seed + 1)),
+        v(random_floats(tokens * layer.kv_width(), seed + 2)) {}
+  std::vector<float> q;
+  std::vector<float> k;
+  std::vector<float> v;
+};
+
+struct AlignedBytes {
+  explicit AlignedBytes(std::size_t count) : bytes(new (std::align_val_t{64}) std::byte[count]) {
+    std::fill_n(bytes, count, std::byte{0xff});  // NaN, so that a read of what nobody wrote shows
+  }
+  ~AlignedBytes() { ::operator delete[](bytes, std::align_val_t{64}); }
+  AlignedBytes(const AlignedBytes&) = delete;
+  AlignedBytes& operator=(const AlignedBytes&) = delete;
+  std::byte* bytes;
+};
+
+/// Runs the sequence through the layer in chunks as a model does: a ring of `window` slots (or a growing range) holds the
+/// past, a buffer of one chunk the rows themselves.
+std::vector<float> run(const Layer& layer, const Sequence& sequence, std::size_t chunk, int thread_count = 2) {
+  ThreadPool threads(thread_count);
+  const std::size_t tokens = sequence.k.size() / layer.kv_width();
+  const KvMemory past(layer.type, layer.window == 0 ? tokens : layer.window, 32, layer.kv_heads, layer.head_dim);
+  const KvMemory fresh(layer.type, chunk, 48, layer.kv_heads, layer.head_dim);
+  const AlignedBytes workspace(attention_workspace_bytes(thread_count, chunk, layer.q_heads, layer.head_dim));
+  std::vector<float> out(tokens * layer.q_width());
+  for (std::size_t first = 0; first < tokens; first += chunk) {
+    const std::size_t rows = std::min(chunk, tokens - first);
+    const float* k = &sequence.k[first * layer.kv_width()];
+    const float* v = &sequence.v[first * layer.kv_width()];
+    const auto store = [&](const KvView& to) {
+      kv_store(threads, k, v, layer.kv_width(), first, rows, layer.kv_heads, layer.head_dim, to);
+    };
+    store(fresh.view());
+    const AttentionShape shape{.first_pos = first,
+                               .rows = rows,
+                               .q_heads = layer.q_heads,
+                               .kv_heads = layer.kv_heads,
+                               .head_dim = layer.head_dim,
+                               .window = layer.window,
+                               .scale = layer.scale};
+    attention(threads, shape, &sequence.q[first * layer.q_width()], layer.q_width(), past.view(), fresh.view(),
+              &out[first * layer.q_width()], workspace.bytes);
+    store(past.view());
+  }
+  return out;
+}
+
+double stored(float value, KvType type) {
+  if (type == KvType::F16) return static_cast<double>(f16_to_float(float_to_f16(value)));
+  if (type == KvType::BF16) return static_cast<double>(bf16_to_float(float_to_bf16(value)));
+  return static_cast<double>(value);
+}
+
+/// Each row alone, all its keys at once, in double precision (S6), held against `out`.
+void expect_near_reference(const Layer& layer, const Sequence& sequence, const std::vector<float>& out) {
+  const std::size_t tokens = sequence.k.size() / layer.kv_width();
+  const std::size_t group = layer.q_heads / layer.kv_heads;
+  for (std::size_t i = 0; i < tokens; ++i) {
+    const std::size_t oldest = layer.window == 0 || i < layer.window ? 0 : i + 1 - layer.window;
+    for (std::size_t h = 0; h < layer.q_heads; ++h) {
+      const auto kv_at = [&](std::size_t j) { return j * layer.kv_width() + h / group * layer.head_dim; };
+      const float* q = &sequence.q[i * layer.q_width() + h * layer.head_dim];
+      std::vector<double> weight;
+      double highest = -std::numeric_limits<double>::infinity();
+      double largest_dot = 0;
+      for (std::size_t j = oldest; j <= i; ++j) {
+        double score = 0;
+        double magnitude = 0;
+        for (std::size_t e = 0; e < layer.head_dim; ++e) {
+          const double product = static_cast<double>(q[e]) * stored(sequence.k[kv_at(j) + e], layer.type);
+          score += product;
+          magnitude += std::abs(product);
+        }
+        weight.push_back(score * static_cast<double>(layer.scale));
+        highest = std::max(highest, weight.back());
+        largest_dot = std::max(largest_dot, magnitude * static_cast<double>(layer.scale));
+      }
+      double sum = 0;
+      for (double& w : weight) sum += w = std::exp(w - highest);
+      double largest_value = 0;
+      std::vector<double> expected(layer.head_dim, 0.0);
+      for (std::size_t j = oldest; j <= i; ++j) {
+        for (std::size_t e = 0; e < layer.head_dim; ++e) {
+          const double value = stored(sequence.v[kv_at(j) + e], layer.type);
+          largest_value = std::max(largest_value, std::abs(value));
+          expected[e] += weight[j - oldest] / sum * value;
+        }
+      }
+      // A score is a chain of head_dim roundings of at most largest_dot, and the query was rounded once: that is the
+      // relative error of its weight; numerator and denominator have it. A value is summed in chains of 64, with three
+      // roundings a tile and a merge.
+      const double unit = 0x1p-24;
+      const double score_error = (static_cast<double>(layer.head_dim) + 4) * unit * largest_dot;
+      const double chain = 64.0 + 4.0 * static_cast<double>(weight.size() / 64 + 2);
+      const double tolerance = largest_value * 2 * (score_error + chain * unit);
+      for (std::size_t e = 0; e < layer.head_dim; ++e)
+        ASSERT_NEAR(static_cast<double>(out[i * layer.q_width() + h * layer.head_dim + e]), expected[e], tolerance)
+            << "position " << i << " head " << h << " column " << e;
+    }
+  }
+}
+
+TEST(Attention, EqualsDoublePrecisionForEveryHeadSizeGroupAndType) {
+  for_each_simd_level([] {
+    for (std::size_t head_dim : {8ul, 16ul, 24ul, 32ul, 48ul, 64ul, 72ul, 128ul, 256ul}) {
+      for (KvType type : {KvType::F32, KvType::F16, KvType::BF16}) {
+        Layer layer{.q_heads = 4, .kv_heads = 2, .head_dim = head_dim, .window = 40, .type = type};
+        const Sequence sequence(layer, 150);
+        expect_near_reference(layer, sequence, run(layer, sequence, 70));
+      }
+    }
+    for (std::size_t group : {1ul, 2ul, 3ul, 4ul, 5ul, 8ul}) {
+      Layer layer{.q_heads = 2 * group, .kv_heads = 2, .head_dim = 32, .window = 0};
+      const Sequence sequence(layer, 330);
+      expect_near_reference(layer, sequence, run(layer, sequence, 330));
+      expect_near_reference(layer, sequence, run(layer, sequence, 1));
+    }
+  });
+}
+
+class AttentionWindow : public testing::TestWithParam<std::size_t> {};
+
+// S6: lengths window - 1, window, window + 1 and 3 x window, in chunks of 1, 7, window and all at once, on one thread and
+// on more: the same bits, and those near the reference.
+TEST_P(AttentionWindow, AnyChunksGiveTheSameBits) {
+  Layer layer{.q_heads = 4, .kv_heads = 1, .head_dim = 32, .window = GetParam()};
+  for_each_simd_level([&] {
+    for (std::size_t tokens : {layer.window - 1, layer.window, layer.window + 1, 3 * layer.window}) {
+      const Sequence sequence(layer, tokens);
+      const std::vector<float> whole = run(layer, sequence, tokens, 1);
+      if (simd_level() == best_simd_level()) expect_near_reference(layer, sequence, whole);
+      for (std::size_t chunk : {std::size_t{1}, std::size_t{7}, layer.window})
+        EXPECT_TRUE(same_bits(run(layer, sequence, chunk), whole)) << tokens << " tokens, chunks of " << chunk;
+      EXPECT_TRUE(same_bits(run(layer, sequence, tokens, 3), whole));
+    }
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Windows, AttentionWindow, testing::Values(16, 64, 65, 100, 512));
+
+TEST(Attention, GlobalLayersGiveTheSameBitsForAnyChunksAndThreads) {
+  for (const Layer& layer : {Layer{.q_heads = 4, .kv_heads = 1, .head_dim = 256}, Layer{.q_heads = 6, .kv_heads = 3, .head_dim = 48},
+                             Layer{.q_heads = 8, .kv_heads = 1, .head_dim = 64, .window = 0, .type = KvType::BF16}}) {
+    const Sequence sequence(layer, 700);
+    const std::vector<float> whole = run(layer, sequence, 700, 1);
+    expect_near_reference(layer, sequence, whole);
+    for (std::size_t chunk : {1ul, 2ul, 3ul, 64ul, 333ul})
+      for (int thread_count : {1, 2, 4})
+        EXPECT_TRUE(same_bits(run(layer, sequence, chunk, thread_count), whole)) << chunk << ' ' << thread_count;
+  }
+}
+
+TEST(Attention, Avx2AndAvx512GiveTheSameBits) {
+  if (best_simd_level() < SimdLevel::Avx512) GTEST_SKIP() << "this processor has no AVX-512";
+  const Layer layer{.q_heads = 4, .kv_heads = 1, .head_dim = 72, .window = 300};
+  const Sequence sequence(layer, 600);
+  set_simd_level(SimdLevel::Avx2);
+  const std::vector<float> narrow = run(layer, sequence, 100);
+  set_simd_level(SimdLevel::Avx512);
+  EXPECT_TRUE(same_bits(run(layer, sequence, 100), narrow));
+  set_simd_level(best_simd_level());
+}
+
+/// The first position whose output differs, or the number of positions.
+std::size_t first_difference(const Layer& layer, const std::vector<float>& a, const std::vector<float>& b, std::size_t from) {
+  const std::size_t tokens = a.size() / layer.q_width();
+  for (std::size_t i = from; i < tokens; ++i) {
+    for (std::size_t c = 0; c < layer.q_width(); ++c)
+      if (a[i * layer.q_width() + c] != b[i * layer.q_width() + c]) return i;
+  }
+  return tokens;
+}
+
+TEST(Attention, AKeyIsSeenFromItsOwnPositionToTheEndOfTheWindow) {
+  constexpr std::size_t kKey = 77;
+  constexpr std::size_t kTokens = 300;
+  for (std::size_t chunk : {1ul, 50ul, 300ul}) {
+    const Layer layer{.q_heads = 2, .kv_heads = 1, .head_dim = 16, .window = 100};
+    const Sequence before(layer, kTokens);
+    Sequence after = before;
+    after.k[kKey * layer.kv_width()] += 3.0f;
+    after.v[kKey * layer.kv_width() + 5] += 3.0f;
+    const std::vector<float> a = run(layer, before, chunk);
+    const std::vector<float> b = run(layer, after, chunk);
+    EXPECT_EQ(first_difference(layer, a, b, 0), kKey);
+    EXPECT_EQ(first_difference(layer, a, b, kKey + 99), kKey + 99);   // the last query that sees it
+    EXPECT_EQ(first_difference(layer, a, b, kKey + 100), kTokens);    // and nobody later
+  }
+}
+
+TEST(Attention, GlobalLayersNeverForget) {  // S5
+  const Layer layer{.q_heads = 2, .kv_heads = 1, .head_dim = 16, .window = 0};
+  const Sequence before(layer, 600);
+  Sequence after = before;
+  after.v[3 * layer.kv_width()] += 100.0f;
+  EXPECT_EQ(first_difference(layer, run(layer, before, 64), run(layer, after, 64), 599), 599u);
+}
+
+TEST(Attention, ExtremeScoresStayFinite) {
+  for_each_simd_level([] {
+    Layer layer{.q_heads = 1, .kv_heads = 1, .head_dim = 32, .window = 0, .type = KvType::F32, .scale = 100.0f};
+    const Sequence sequence(layer, 200);
+    const std::vector<float> out = run(layer, sequence, 200);
+    for (float value : out) ASSERT_TRUE(std::isfinite(value));
+  });
+}
+
+// T6: NaN in a query, a key or a value shows in the row; rows of earlier chunks stay as they are.
+TEST(Attention, NanReachesTheOutput) {
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  for_each_simd_level([nan] {
+    const Layer layer{.q_heads = 2, .kv_heads = 1, .head_dim = 16, .window = 0};
+    for (int where = 0; where < 3; ++where) {
+      Sequence sequence(layer, 120);
+      const std::size_t width = where == 0 ? layer.q_width() : layer.kv_width();
+      (where == 0 ? sequence.q : where == 1 ? sequence.k : sequence.v)[100 * width] = nan;
+      const std::vector<float> out = run(layer, sequence, 10);
+      for (std::size_t i = 0; i < 100 * layer.q_width(); ++i) ASSERT_FALSE(std::isnan(out[i]));
+      EXPECT_TRUE(std::isnan(out[100 * layer.q_width()]));
+    }
+  });
+}
+
+}  // namespace
+}  // namespace ebb::kernels
