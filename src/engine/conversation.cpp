@@ -38,9 +38,9 @@ Status Conversation::State::check(std::span<const std::int32_t> all) const {
                             all.size(), context, engine.info.trained_context));
   }
   const auto rows = static_cast<std::int32_t>(engine.model->vocabulary());
-  for (const std::int32_t id : all) {
-    if (id < 0 || id >= rows) {
-      return fail(ErrorCode::InvalidArgument, fmt::format("token id {} does not exist; ids go from 0 to {}", id, rows - 1));
+  for (const std::int32_t token : all) {
+    if (token < 0 || token >= rows) {
+      return fail(ErrorCode::InvalidArgument, fmt::format("token id {} does not exist; ids go from 0 to {}", token, rows - 1));
     }
   }
   return {};
