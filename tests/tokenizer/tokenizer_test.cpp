@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "tokenizer/vectors.h"
 
@@ -41,7 +42,7 @@ TEST(Tokenizer, EncodesTheSameFromBothSources) {
   const auto from_json = testing::tokenizer_from(testing::toy_json());
   auto from_arrays = ToyArrays().make();
   ASSERT_TRUE(from_arrays.has_value()) << from_arrays.error().message;
-  for (const std::string_view text : {"", "the thing and the other", "\n\n\n", "<h1>x</h1>", "Ü \xE2\x96\x81",
+  for (const std::string_view text : {"", "the thing and the other", "\n\n\n", "<h1>x</h1>", "Ü\xE2\x96\x81",
                                       "<bos>the", "a\xE2\x96\x81\xE2\x96\x81 b", "<start_of_image>[multimodal]"}) {
     for (const ControlText control : {ControlText::Literal, ControlText::Parse}) {
       EXPECT_EQ(from_json->encode(text, control), (*from_arrays)->encode(text, control)) << text;
@@ -100,7 +101,7 @@ TEST(Tokenizer, ReadsBothSpellingsOfMerges) {
 
 TEST(Tokenizer, AcceptsATabWrittenForItsBytePiece) {
   ToyArrays toy_arrays;
-  toy_arrays.pieces[14 + 9] = "\t";
+  toy_arrays.pieces[14 + 9] = std::string("\t");
   auto made = toy_arrays.make();
   ASSERT_TRUE(made.has_value()) << made.error().message;
   EXPECT_EQ((*made)->encode("\t", ControlText::Literal), Ids{14 + 9});
@@ -120,11 +121,11 @@ TEST(Tokenizer, RefusesArraysThatContradictThemselves) {
             "the vocabulary has 320 pieces, 319 scores and 320 types; accepted are as many of each");
   EXPECT_EQ(refusal([](ToyArrays& t) { t.arrays.types[300] = 7; }), "token 300 has type 7; accepted are 1 to 6");
   EXPECT_EQ(refusal([](ToyArrays& t) { t.arrays.scores[300] = NAN; }), "the score of token 300 is not a number");
-  EXPECT_EQ(refusal([](ToyArrays& t) { t.pieces[300] = "a"; }), "tokens 271 and 300 have the same piece");
+  EXPECT_EQ(refusal([](ToyArrays& t) { t.pieces[300] = std::string("a"); }), "tokens 271 and 300 have the same piece");
   EXPECT_EQ(refusal([](ToyArrays& t) { t.arrays.types[20] = 1; }),
             "the vocabulary has no piece <0x06>; all 256 byte pieces are needed");
-  EXPECT_EQ(refusal([](ToyArrays& t) { t.pieces[20] = "<0x07>"; }), "tokens 20 and 21 both stand for byte 0x07");
-  EXPECT_EQ(refusal([](ToyArrays& t) { t.pieces[20] = "<0xzz>"; }),
+  EXPECT_EQ(refusal([](ToyArrays& t) { t.pieces[20] = std::string("<0x07>"); }), "tokens 20 and 21 both stand for byte 0x07");
+  EXPECT_EQ(refusal([](ToyArrays& t) { t.pieces[20] = std::string("<0xzz>"); }),
             "token 20 is of type byte but is not spelled <0x00> to <0xFF>");
   EXPECT_EQ(refusal([](ToyArrays& t) { t.pieces[300].assign(70000, 'a'); }),
             "a piece of the vocabulary has 70000 bytes; accepted are at most 65535");
