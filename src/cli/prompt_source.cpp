@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/bytes.h"
 #include "cli/terminal.h"
 
 namespace ebb::cli {
@@ -17,6 +18,7 @@ namespace ebb::cli {
 namespace {
 
 constexpr int kSilentPipeMs = 3000;
+constexpr std::size_t kMaxTextBytes = 256 * kMiB;  // far beyond any context; stops /dev/zero from filling the memory
 
 Result<std::string> read_all(int descriptor, const std::string& name) {
   std::string text;
@@ -26,6 +28,10 @@ Result<std::string> read_all(int descriptor, const std::string& name) {
     if (count == 0) return text;
     if (count > 0) {
       text.append(buffer.data(), static_cast<std::size_t>(count));
+      if (text.size() > kMaxTextBytes) {
+        return fail(ErrorCode::InvalidArgument,
+                    fmt::format("{}: more than {} of text", name, format_bytes(kMaxTextBytes)));
+      }
     } else if (errno != EINTR) {
       return fail(ErrorCode::Io, fmt::format("{}: cannot be read: {}", name, std::strerror(errno)));
     } else if (interrupted()) {

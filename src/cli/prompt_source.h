@@ -9,7 +9,8 @@
 
 namespace ebb::cli {
 
-/// Bytes of a file; "-" is standard input. Errors: NotFound, Io.
+/// Bytes of a file; "-" is standard input.
+/// Errors   NotFound, Io; InvalidArgument when there is no end to it; Cancelled by Ctrl-C.
 [[nodiscard]] Result<std::string> read_text(const std::string& file);
 
 /// Whether standard input is a pipe or a file somebody filled, not a terminal or /dev/null.
