@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <functional>
@@ -17,6 +18,8 @@ namespace {
 
 // 256 floats are 1 KiB: 1,024 blocks for Gemma's vocabulary, so that the k-th largest block maximum is cheap to find.
 constexpr std::size_t kBlockLogits = 256;
+constexpr double kBinsPerNat = 16;
+constexpr std::size_t kWeightBins = 1024;
 constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
 constexpr std::int32_t kMagnitudeBits = 0x7fffffff;
 constexpr std::int32_t kInfinityBits = 0x7f800000;
@@ -88,6 +91,10 @@ Status validate_sampling(const SamplingOptions& options) {
   return {};
 }
 
+bool Sampler::better(const Candidate& a, const Candidate& b) {
+  return a.logit != b.logit ? a.logit > b.logit : a.id < b.id;
+}
+
 Result<Sampler> Sampler::create(const SamplingOptions& options, std::size_t vocabulary,
                                 std::span<const TokenId> forbidden) {
   EBB_TRY(validate_sampling(options));
@@ -116,15 +123,14 @@ Result<TokenId> Sampler::sample(std::span<const float> logits, std::span<const T
   apply_penalties(logits, history);
 
   const bool greedy = options_.temperature == 0;
-  const auto top_k = static_cast<std::size_t>(options_.top_k);
   if (greedy) {
     collect_best(logits, 1);
-  } else if (top_k > 0) {
-    collect_best(logits, top_k);
-    keep_top_p(logits);
+  } else if (options_.top_k > 0) {
+    collect_best(logits, static_cast<std::size_t>(options_.top_k));
+    keep_top_p(total_weight());
     keep_min_p();
   } else {
-    keep_top_p(logits);
+    keep_top_p(collect_likely(logits));
     keep_min_p();
   }
   clear_penalties();
@@ -187,9 +193,6 @@ void Sampler::clear_penalties() {
 // The k-th largest block maximum bounds the k-th largest logit from below, because k blocks hold one at least as large.
 // Marked ids may own maxima, so the rank counts them too. Only blocks that reach the bound are looked at again.
 void Sampler::collect_best(std::span<const float> logits, std::size_t count) {
-  const auto better = [](const Candidate& a, const Candidate& b) {
-    return a.logit != b.logit ? a.logit > b.logit : a.id < b.id;
-  };
   float bound = kMinusInfinity;
   const std::size_t rank = count + forbidden_count_ + penalised_.size();
   if (rank <= block_max_.size()) {
@@ -198,7 +201,17 @@ void Sampler::collect_best(std::span<const float> logits, std::size_t count) {
     std::nth_element(block_order_.begin(), nth, block_order_.end(), std::greater<>());
     bound = *nth;
   }
+  collect_above(logits, bound);
+  if (candidates_.size() > count) {
+    const auto end = candidates_.begin() + static_cast<std::ptrdiff_t>(count);
+    std::nth_element(candidates_.begin(), end, candidates_.end(), better);
+    candidates_.resize(count);
+  }
+  std::sort(candidates_.begin(), candidates_.end(), better);
+}
 
+// Every allowed token whose logit reaches `bound`, and every penalised one.
+void Sampler::collect_above(std::span<const float> logits, float bound) {
   candidates_.clear();
   for (const Candidate& candidate : penalised_) {
     if (candidate.logit > kMinusInfinity) candidates_.push_back(candidate);
@@ -212,46 +225,59 @@ void Sampler::collect_best(std::span<const float> logits, std::size_t count) {
       }
     }
   }
-  if (candidates_.size() > count) {
-    std::nth_element(candidates_.begin(), candidates_.begin() + static_cast<std::ptrdiff_t>(count), candidates_.end(),
-                     better);
-    candidates_.resize(count);
-  }
-  std::sort(candidates_.begin(), candidates_.end(), better);
 }
 
-void Sampler::keep_top_p(std::span<const float> logits) {
-  const bool all_tokens = options_.top_k == 0;
+// Without top_k: the tokens that top_p can keep, best first, found through a histogram of the weights, since sorting
+// the whole vocabulary would take longer than the model does. Returns the weight of all tokens, kept or not.
+double Sampler::collect_likely(std::span<const float> logits) {
+  collect_best(logits, 1);
+  if (candidates_.empty()) return 0;
   if (options_.top_p >= 1.0F) {
-    if (all_tokens) collect_best(logits, vocabulary_);
-    return;
+    collect_above(logits, kMinusInfinity);
+    if (options_.min_p > 0.0F) std::sort(candidates_.begin(), candidates_.end(), better);
+    return 0;
   }
-  if (all_tokens) collect_best(logits, 1);
-  if (candidates_.empty()) return;
   const double best = candidates_.front().logit;
-
+  std::array<double, kWeightBins> weight_of_bin{};
   double total = 0;
-  if (all_tokens) {
-    for (std::size_t id = 0; id < vocabulary_; ++id) {
-      if (marks_[id] == Mark::Free) total += std::exp(logits[id] - best);
-    }
-    for (const Candidate& candidate : penalised_) total += std::exp(candidate.logit - best);
-  } else {
-    for (const Candidate& candidate : candidates_) total += std::exp(candidate.logit - best);
+  const auto count = [&](float logit) {
+    const double below = best - logit;
+    if (below >= kWeightBins / kBinsPerNat) return;  // e^-64 of the likeliest: nothing beside rounding
+    const double weight = std::exp(-below);
+    weight_of_bin[static_cast<std::size_t>(below * kBinsPerNat)] += weight;
+    total += weight;
+  };
+  for (std::size_t id = 0; id < vocabulary_; ++id) {
+    if (marks_[id] == Mark::Free) count(logits[id]);
   }
+  for (const Candidate& candidate : penalised_) count(candidate.logit);
 
-  // Sorting the whole vocabulary is the cost here, and top_p usually needs its head only: look at ever more of it.
-  for (std::size_t count = 256;; count *= 8) {
-    if (all_tokens) collect_best(logits, count);
-    double sum = 0;
-    for (std::size_t kept = 0; kept < candidates_.size(); ++kept) {
-      sum += std::exp(candidates_[kept].logit - best);
-      if (sum >= options_.top_p * total) {
-        candidates_.resize(kept + 1);
-        return;
-      }
+  double sum = 0;
+  std::size_t bins = 0;
+  while (bins < kWeightBins && sum < options_.top_p * total) sum += weight_of_bin[bins++];
+  // One bin more than needed: sums in another order may differ in their last digits.
+  collect_above(logits, static_cast<float>(best - static_cast<double>(bins + 1) / kBinsPerNat));
+  std::sort(candidates_.begin(), candidates_.end(), better);
+  return total;
+}
+
+double Sampler::total_weight() const {
+  double total = 0;
+  for (const Candidate& candidate : candidates_) {
+    total += std::exp(static_cast<double>(candidate.logit) - candidates_.front().logit);
+  }
+  return total;
+}
+
+void Sampler::keep_top_p(double total) {
+  if (options_.top_p >= 1.0F) return;
+  double sum = 0;
+  for (std::size_t kept = 0; kept < candidates_.size(); ++kept) {
+    sum += std::exp(static_cast<double>(candidates_[kept].logit) - candidates_.front().logit);
+    if (sum >= options_.top_p * total) {
+      candidates_.resize(kept + 1);
+      return;
     }
-    if (!all_tokens || count >= vocabulary_) return;
   }
 }
 
@@ -262,7 +288,8 @@ void Sampler::keep_min_p() {
 }
 
 TokenId Sampler::draw() {
-  const double best = candidates_.front().logit;
+  const double best =
+      std::ranges::max(candidates_, {}, &Candidate::logit).logit;  // not sorted when every token may follow
   const double temperature = options_.temperature;
   weights_.clear();
   double total = 0;

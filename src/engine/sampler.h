@@ -44,11 +44,15 @@ class Sampler {
 
   Sampler(const SamplingOptions& options, std::size_t vocabulary, std::span<const TokenId> forbidden);
 
+  static bool better(const Candidate& a, const Candidate& b);
   Status scan_blocks(std::span<const float> logits);
   void apply_penalties(std::span<const float> logits, std::span<const TokenId> history);
   void clear_penalties();
   void collect_best(std::span<const float> logits, std::size_t count);
-  void keep_top_p(std::span<const float> logits);
+  void collect_above(std::span<const float> logits, float bound);
+  double collect_likely(std::span<const float> logits);
+  [[nodiscard]] double total_weight() const;
+  void keep_top_p(double total);
   void keep_min_p();
   TokenId draw();
   double uniform();
