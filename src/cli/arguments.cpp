@@ -72,6 +72,25 @@ std::string as_typed(std::span<const std::string> words, const std::string& norm
   return typed == words.end() ? normalised : typed->substr(0, typed->find('='));
 }
 
+// What belongs to no flag: the text of tokenize, or a mistake. After "--" nothing is a flag.
+Status take_rest(const Words& rest, std::span<const std::string> words, Command command, Options& options) {
+  bool flags_over = false;
+  for (const std::string& word : rest) {
+    if (word == "--" && !flags_over) {
+      flags_over = true;
+    } else if (word.starts_with('-') && word.size() > 1 && !flags_over) {
+      const std::string typed = as_typed(words, word);
+      return wrong_use(fmt::format("unknown flag {}{}", typed, did_you_mean(typed, spellings(command))));
+    } else if (command == Command::Tokenize) {
+      options.words.push_back(word);
+    } else {
+      return wrong_use(
+          fmt::format("unexpected '{}'{}", word, command == Command::Run ? "; give the prompt with -p" : ""));
+    }
+  }
+  return {};
+}
+
 Result<GivenValues> read_command_line(std::span<const std::string> words, Command command, Options& options) {
   CLI::App app;
   app.set_help_flag();  // help.cpp writes it
@@ -88,11 +107,6 @@ Result<GivenValues> read_command_line(std::span<const std::string> words, Comman
     }
     handles[&setting] = handle;
   }
-  CLI::Option* text = nullptr;
-  if (command == Command::Tokenize) {
-    text =
-        app.add_option("TEXT", keep_texts)->expected(0, CLI::detail::expected_max_vector_size)->allow_extra_args(false);
-  }
   try {
     Words reversed = normalize_flags(words, command);
     std::ranges::reverse(reversed);
@@ -102,19 +116,11 @@ Result<GivenValues> read_command_line(std::span<const std::string> words, Comman
   } catch (const CLI::ParseError& error) {
     return wrong_use(error.what());
   }
-  for (const std::string& extra : app.remaining()) {
-    if (!extra.starts_with('-')) {
-      return wrong_use(
-          fmt::format("unexpected '{}'{}", extra, command == Command::Run ? "; give the prompt with -p" : ""));
-    }
-    const std::string typed = as_typed(words, extra);
-    return wrong_use(fmt::format("unknown flag {}{}", typed, did_you_mean(typed, spellings(command))));
-  }
+  EBB_TRY(take_rest(app.remaining(), words, command, options));
   GivenValues given;
   for (const auto& [setting, handle] : handles) {
     if (handle->count() > 0) given[setting] = handle->results();
   }
-  if (text != nullptr) options.words = text->results();
   return given;
 }
 

@@ -35,6 +35,18 @@ void use_utf8_locale() {
   if (std::string_view(nl_langinfo(CODESET)) != "UTF-8") std::setlocale(LC_CTYPE, "C.UTF-8");
 }
 
+// What libedit hands back to the functions it calls.
+struct Typing {
+  std::string prompt;
+  bool had_text = false;  // when Ctrl-C was pressed
+};
+
+Typing& typing_of(EditLine* editor) {
+  void* data = nullptr;
+  el_get(editor, EL_CLIENTDATA, &data);
+  return *static_cast<Typing*>(data);
+}
+
 // Reads one character; unlike libedit's own reader it gives up on Ctrl-C.
 int read_character(EditLine* editor, wchar_t* character) {
   std::mbstate_t state{};
@@ -43,7 +55,12 @@ int read_character(EditLine* editor, wchar_t* character) {
     const ssize_t count = ::read(STDIN_FILENO, &byte, 1);
     if (count == 0) return 0;
     if (count < 0) {
-      if (errno != EINTR || interrupted()) return -1;
+      if (errno != EINTR) return -1;
+      if (interrupted()) {
+        const LineInfo* line = el_line(editor);
+        typing_of(editor).had_text = line->lastchar > line->buffer;
+        return -1;
+      }
       el_resize(editor);
       continue;
     }
@@ -61,18 +78,14 @@ int read_character(EditLine* editor, wchar_t* character) {
 
 struct LineEditor::State {
   std::filesystem::path history_file;
-  std::string prompt;
+  Typing typing;
   std::unique_ptr<EditLine, EditorEnd> editor;  // none when standard input is no terminal
   std::unique_ptr<History, HistoryEnd> history;
 };
 
 namespace {
 
-char* current_prompt(EditLine* editor) {
-  void* data = nullptr;
-  el_get(editor, EL_CLIENTDATA, &data);
-  return static_cast<std::string*>(data)->data();
-}
+char* current_prompt(EditLine* editor) { return typing_of(editor).prompt.data(); }
 
 LineOutcome read_plain(std::string& line) {
   line.clear();
@@ -105,7 +118,7 @@ LineEditor::LineEditor(std::filesystem::path history_file) : state_(std::make_un
   history(state_->history.get(), &event, H_SETUNIQUE, 1);
   history(state_->history.get(), &event, H_LOAD, state_->history_file.c_str());
   EditLine* editor = state_->editor.get();
-  el_set(editor, EL_CLIENTDATA, &state_->prompt);
+  el_set(editor, EL_CLIENTDATA, &state_->typing);
   el_set(editor, EL_PROMPT, current_prompt);
   el_set(editor, EL_EDITOR, "emacs");
   el_set(editor, EL_HIST, history, state_->history.get());
@@ -120,7 +133,7 @@ LineEditor::~LineEditor() = default;
 
 LineOutcome LineEditor::read(const std::string& prompt, std::string& line) {
   if (!state_->editor) return read_plain(line);
-  state_->prompt = prompt;
+  state_->typing = {prompt, false};
   EditLine* editor = state_->editor.get();
   int count = 0;
   const char* text = el_gets(editor, &count);
@@ -129,12 +142,10 @@ LineOutcome LineEditor::read(const std::string& prompt, std::string& line) {
     if (line.ends_with('\n')) line.pop_back();
     return LineOutcome::Line;
   }
-  const LineInfo* typed = el_line(editor);
-  const bool had_text = typed != nullptr && typed->lastchar > typed->buffer;
   el_reset(editor);
   std::fputs("\n", stdout);
   if (!interrupted()) return LineOutcome::EndOfInput;
-  return had_text ? LineOutcome::Discarded : LineOutcome::Interrupted;
+  return state_->typing.had_text ? LineOutcome::Discarded : LineOutcome::Interrupted;
 }
 
 void LineEditor::remember(const std::string& line) {

@@ -46,11 +46,6 @@ Result<int> run_words(const std::vector<std::string>& words) {
   return run_command(*invocation.command, invocation.options);
 }
 
-Error with_remedy(Error error) {
-  if (error.code == ErrorCode::ContextFull) error.message += "; shorten the prompt or use a larger -c";
-  return error;
-}
-
 }  // namespace
 
 int run_program(int argument_count, char** arguments) {
@@ -58,7 +53,7 @@ int run_program(int argument_count, char** arguments) {
   // Ours never throw across a folder; what still arrives here is the standard library out of memory.
   try {
     const Result<int> code = run_words(std::vector<std::string>(arguments + 1, arguments + argument_count));
-    return code ? *code : report(with_remedy(code.error()));
+    return code ? *code : report(code.error());
   } catch (const std::exception& exception) {
     return report({ErrorCode::OutOfMemory,
                    fmt::format("the system gave no memory ({}); use a smaller -c or model", exception.what())});
