@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <functional>
@@ -17,12 +18,14 @@ namespace {
 
 // 256 floats are 1 KiB: 1,024 blocks for Gemma's vocabulary, so that the k-th largest block maximum is cheap to find.
 constexpr std::size_t kBlockLogits = 256;
+constexpr double kBinsPerNat = 16;
+constexpr std::size_t kWeightBins = 1024;
 constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
 constexpr std::int32_t kMagnitudeBits = 0x7fffffff;
 constexpr std::int32_t kInfinityBits = 0x7f800000;
 
-// Signed integers in the order of the floats they come from. Integer maxima vectorise where float maxima, which must care
-// for NaN and signed zeros, do not.
+// Signed integers in the order of the floats they come from. Integer maxima vectorise where float maxima, which must
+// care for NaN and signed zeros, do not.
 std::int32_t order_key(float value) {
   const auto bits = std::bit_cast<std::int32_t>(value);
   return bits ^ ((bits >> 31) & kMagnitudeBits);
@@ -45,7 +48,8 @@ BlockScan scan_block(const float* logits, std::size_t count) {
 
 Status check_range(const char* name, float value, float lowest, float highest) {
   if (value >= lowest && value <= highest) return {};
-  return fail(ErrorCode::InvalidArgument, fmt::format("{} {} is out of range; use {} to {}", name, value, lowest, highest));
+  return fail(ErrorCode::InvalidArgument,
+              fmt::format("{} {} is out of range; use {} to {}", name, value, lowest, highest));
 }
 Status check_finite(const char* name, float value) {
   if (std::isfinite(value)) return {};
@@ -62,8 +66,9 @@ std::uint64_t choose_seed(const std::optional<std::uint64_t>& wanted) {
 Status validate_sampling(const SamplingOptions& options) {
   EBB_TRY(check_finite("temperature", options.temperature));
   if (options.temperature < 0) {
-    return fail(ErrorCode::InvalidArgument,
-                fmt::format("temperature {} is negative; use 0 (always the likeliest token) or more", options.temperature));
+    return fail(
+        ErrorCode::InvalidArgument,
+        fmt::format("temperature {} is negative; use 0 (always the likeliest token) or more", options.temperature));
   }
   if (options.top_k < 0) {
     return fail(ErrorCode::InvalidArgument, fmt::format("top_k {} is negative; use 0 (off) or more", options.top_k));
@@ -73,18 +78,25 @@ Status validate_sampling(const SamplingOptions& options) {
   EBB_TRY(check_finite("repeat_penalty", options.repeat_penalty));
   if (options.repeat_penalty <= 0) {
     return fail(ErrorCode::InvalidArgument,
-                fmt::format("repeat_penalty {} is out of range; use 1 (off) or another number above 0", options.repeat_penalty));
+                fmt::format("repeat_penalty {} is out of range; use 1 (off) or another number above 0",
+                            options.repeat_penalty));
   }
   EBB_TRY(check_finite("presence_penalty", options.presence_penalty));
   EBB_TRY(check_finite("frequency_penalty", options.frequency_penalty));
   if (options.repeat_last_n < -1) {
-    return fail(ErrorCode::InvalidArgument,
-                fmt::format("repeat_last_n {} is out of range; use -1 (all tokens), 0 (off) or more", options.repeat_last_n));
+    return fail(
+        ErrorCode::InvalidArgument,
+        fmt::format("repeat_last_n {} is out of range; use -1 (all tokens), 0 (off) or more", options.repeat_last_n));
   }
   return {};
 }
 
-Result<Sampler> Sampler::create(const SamplingOptions& options, std::size_t vocabulary, std::span<const TokenId> forbidden) {
+bool Sampler::better(const Candidate& a, const Candidate& b) {
+  return a.logit != b.logit ? a.logit > b.logit : a.id < b.id;
+}
+
+Result<Sampler> Sampler::create(const SamplingOptions& options, std::size_t vocabulary,
+                                std::span<const TokenId> forbidden) {
   EBB_TRY(validate_sampling(options));
   EBB_CHECK(vocabulary > 0, "vocabulary {}", vocabulary);
   return Sampler(options, vocabulary, forbidden);
@@ -111,21 +123,21 @@ Result<TokenId> Sampler::sample(std::span<const float> logits, std::span<const T
   apply_penalties(logits, history);
 
   const bool greedy = options_.temperature == 0;
-  const auto top_k = static_cast<std::size_t>(options_.top_k);
   if (greedy) {
     collect_best(logits, 1);
-  } else if (top_k > 0) {
-    collect_best(logits, top_k);
-    keep_top_p(logits);
+  } else if (options_.top_k > 0) {
+    collect_best(logits, static_cast<std::size_t>(options_.top_k));
+    keep_top_p(total_weight());
     keep_min_p();
   } else {
-    keep_top_p(logits);
+    keep_top_p(collect_likely(logits));
     keep_min_p();
   }
   clear_penalties();
 
   if (candidates_.empty()) {
-    return fail(ErrorCode::Unsupported, "no token can follow: every logit is -inf or belongs to a token that must not be generated");
+    return fail(ErrorCode::Unsupported,
+                "no token can follow: every logit is -inf or belongs to a token that must not be generated");
   }
   return greedy ? candidates_.front().id : draw();
 }
@@ -141,15 +153,17 @@ Status Sampler::scan_blocks(std::span<const float> logits) {
     max_key = std::max(max_key, scan.max_key);
   }
   if (nan_count != 0 || max_key >= kInfinityBits) {
-    return fail(ErrorCode::Unsupported,
-                fmt::format("the model computed {} logits that are not numbers; the file is damaged, or its values overflow this arithmetic "
-                            "(try --exact)", nan_count != 0 ? nan_count : 1));
+    return fail(ErrorCode::Unsupported, fmt::format("the model computed {} logits that are not numbers; the file is "
+                                                    "damaged, or its values overflow this arithmetic "
+                                                    "(try --exact)",
+                                                    nan_count != 0 ? nan_count : 1));
   }
   return {};
 }
 
 void Sampler::apply_penalties(std::span<const float> logits, std::span<const TokenId> history) {
-  if (options_.repeat_penalty == 1.0F && options_.presence_penalty == 0.0F && options_.frequency_penalty == 0.0F) return;
+  if (options_.repeat_penalty == 1.0F && options_.presence_penalty == 0.0F && options_.frequency_penalty == 0.0F)
+    return;
   if (options_.repeat_last_n >= 0) {
     history = history.last(std::min(history.size(), static_cast<std::size_t>(options_.repeat_last_n)));
   }
@@ -179,7 +193,6 @@ void Sampler::clear_penalties() {
 // The k-th largest block maximum bounds the k-th largest logit from below, because k blocks hold one at least as large.
 // Marked ids may own maxima, so the rank counts them too. Only blocks that reach the bound are looked at again.
 void Sampler::collect_best(std::span<const float> logits, std::size_t count) {
-  const auto better = [](const Candidate& a, const Candidate& b) { return a.logit != b.logit ? a.logit > b.logit : a.id < b.id; };
   float bound = kMinusInfinity;
   const std::size_t rank = count + forbidden_count_ + penalised_.size();
   if (rank <= block_max_.size()) {
@@ -188,7 +201,17 @@ void Sampler::collect_best(std::span<const float> logits, std::size_t count) {
     std::nth_element(block_order_.begin(), nth, block_order_.end(), std::greater<>());
     bound = *nth;
   }
+  collect_above(logits, bound);
+  if (candidates_.size() > count) {
+    const auto end = candidates_.begin() + static_cast<std::ptrdiff_t>(count);
+    std::nth_element(candidates_.begin(), end, candidates_.end(), better);
+    candidates_.resize(count);
+  }
+  std::sort(candidates_.begin(), candidates_.end(), better);
+}
 
+// Every allowed token whose logit reaches `bound`, and every penalised one.
+void Sampler::collect_above(std::span<const float> logits, float bound) {
   candidates_.clear();
   for (const Candidate& candidate : penalised_) {
     if (candidate.logit > kMinusInfinity) candidates_.push_back(candidate);
@@ -202,45 +225,59 @@ void Sampler::collect_best(std::span<const float> logits, std::size_t count) {
       }
     }
   }
-  if (candidates_.size() > count) {
-    std::nth_element(candidates_.begin(), candidates_.begin() + static_cast<std::ptrdiff_t>(count), candidates_.end(), better);
-    candidates_.resize(count);
-  }
-  std::sort(candidates_.begin(), candidates_.end(), better);
 }
 
-void Sampler::keep_top_p(std::span<const float> logits) {
-  const bool all_tokens = options_.top_k == 0;
+// Without top_k: the tokens that top_p can keep, best first, found through a histogram of the weights, since sorting
+// the whole vocabulary would take longer than the model does. Returns the weight of all tokens, kept or not.
+double Sampler::collect_likely(std::span<const float> logits) {
+  collect_best(logits, 1);
+  if (candidates_.empty()) return 0;
   if (options_.top_p >= 1.0F) {
-    if (all_tokens) collect_best(logits, vocabulary_);
-    return;
+    collect_above(logits, kMinusInfinity);
+    if (options_.min_p > 0.0F) std::sort(candidates_.begin(), candidates_.end(), better);
+    return 0;
   }
-  if (all_tokens) collect_best(logits, 1);
-  if (candidates_.empty()) return;
   const double best = candidates_.front().logit;
-
+  std::array<double, kWeightBins> weight_of_bin{};
   double total = 0;
-  if (all_tokens) {
-    for (std::size_t id = 0; id < vocabulary_; ++id) {
-      if (marks_[id] == Mark::Free) total += std::exp(logits[id] - best);
-    }
-    for (const Candidate& candidate : penalised_) total += std::exp(candidate.logit - best);
-  } else {
-    for (const Candidate& candidate : candidates_) total += std::exp(candidate.logit - best);
+  const auto count = [&](float logit) {
+    const double below = best - logit;
+    if (below >= kWeightBins / kBinsPerNat) return;  // e^-64 of the likeliest: nothing beside rounding
+    const double weight = std::exp(-below);
+    weight_of_bin[static_cast<std::size_t>(below * kBinsPerNat)] += weight;
+    total += weight;
+  };
+  for (std::size_t id = 0; id < vocabulary_; ++id) {
+    if (marks_[id] == Mark::Free) count(logits[id]);
   }
+  for (const Candidate& candidate : penalised_) count(candidate.logit);
 
-  // Sorting the whole vocabulary is the cost here, and top_p usually needs its head only: look at ever more of it.
-  for (std::size_t count = 256;; count *= 8) {
-    if (all_tokens) collect_best(logits, count);
-    double sum = 0;
-    for (std::size_t kept = 0; kept < candidates_.size(); ++kept) {
-      sum += std::exp(candidates_[kept].logit - best);
-      if (sum >= options_.top_p * total) {
-        candidates_.resize(kept + 1);
-        return;
-      }
+  double sum = 0;
+  std::size_t bins = 0;
+  while (bins < kWeightBins && sum < options_.top_p * total) sum += weight_of_bin[bins++];
+  // One bin more than needed: sums in another order may differ in their last digits.
+  collect_above(logits, static_cast<float>(best - static_cast<double>(bins + 1) / kBinsPerNat));
+  std::sort(candidates_.begin(), candidates_.end(), better);
+  return total;
+}
+
+double Sampler::total_weight() const {
+  double total = 0;
+  for (const Candidate& candidate : candidates_) {
+    total += std::exp(static_cast<double>(candidate.logit) - candidates_.front().logit);
+  }
+  return total;
+}
+
+void Sampler::keep_top_p(double total) {
+  if (options_.top_p >= 1.0F) return;
+  double sum = 0;
+  for (std::size_t kept = 0; kept < candidates_.size(); ++kept) {
+    sum += std::exp(static_cast<double>(candidates_[kept].logit) - candidates_.front().logit);
+    if (sum >= options_.top_p * total) {
+      candidates_.resize(kept + 1);
+      return;
     }
-    if (!all_tokens || count >= vocabulary_) return;
   }
 }
 
@@ -251,7 +288,8 @@ void Sampler::keep_min_p() {
 }
 
 TokenId Sampler::draw() {
-  const double best = candidates_.front().logit;
+  const double best =
+      std::ranges::max(candidates_, {}, &Candidate::logit).logit;  // not sorted when every token may follow
   const double temperature = options_.temperature;
   weights_.clear();
   double total = 0;
@@ -280,9 +318,8 @@ LogProbs log_probs(std::span<const float> logits, TokenId chosen, std::size_t to
   std::vector<TokenId> order(logits.size());
   for (std::size_t id = 0; id < order.size(); ++id) order[id] = static_cast<TokenId>(id);
   const auto end = order.begin() + static_cast<std::ptrdiff_t>(std::min(top_count, order.size()));
-  std::partial_sort(order.begin(), end, order.end(), [&](TokenId a, TokenId b) {
-    return logits[a] != logits[b] ? logits[a] > logits[b] : a < b;
-  });
+  std::partial_sort(order.begin(), end, order.end(),
+                    [&](TokenId a, TokenId b) { return logits[a] != logits[b] ? logits[a] > logits[b] : a < b; });
 
   LogProbs result;
   result.chosen = {chosen, logits[chosen] - log_total};

@@ -1,7 +1,7 @@
 // Picks the next token from the model's logits: penalties, top_k, top_p, min_p, temperature, then one random draw.
-// Refuses logits that are not numbers (T6) and never picks a forbidden id (image markers, padding, rows past the vocabulary).
-// Called by conversation.cpp once a token, so the usual case looks at each logit once and at few of them twice.
-// Invariant: same options, seed and logits give the same token with every standard library.
+// Refuses logits that are not numbers (T6) and never picks a forbidden id (image markers, padding, rows past the
+// vocabulary). Called by conversation.cpp once a token, so the usual case looks at each logit once and at few of them
+// twice. Invariant: same options, seed and logits give the same token with every standard library.
 #pragma once
 
 #include <cstddef>
@@ -44,11 +44,15 @@ class Sampler {
 
   Sampler(const SamplingOptions& options, std::size_t vocabulary, std::span<const TokenId> forbidden);
 
+  static bool better(const Candidate& a, const Candidate& b);
   Status scan_blocks(std::span<const float> logits);
   void apply_penalties(std::span<const float> logits, std::span<const TokenId> history);
   void clear_penalties();
   void collect_best(std::span<const float> logits, std::size_t count);
-  void keep_top_p(std::span<const float> logits);
+  void collect_above(std::span<const float> logits, float bound);
+  double collect_likely(std::span<const float> logits);
+  [[nodiscard]] double total_weight() const;
+  void keep_top_p(double total);
   void keep_min_p();
   TokenId draw();
   double uniform();
@@ -58,12 +62,12 @@ class Sampler {
   std::size_t forbidden_count_ = 0;
   std::uint64_t seed_ = 0;
   std::mt19937_64 random_;
-  std::vector<Mark> marks_;              // [vocabulary]
-  std::vector<Candidate> penalised_;     // with their adjusted logits
-  std::vector<float> block_max_;         // largest logit of each block, marked ids included
-  std::vector<float> block_order_;       // scratch for finding a threshold
-  std::vector<Candidate> candidates_;    // best first once collected
-  std::vector<double> weights_;          // scratch of draw()
+  std::vector<Mark> marks_;            // [vocabulary]
+  std::vector<Candidate> penalised_;   // with their adjusted logits
+  std::vector<float> block_max_;       // largest logit of each block, marked ids included
+  std::vector<float> block_order_;     // scratch for finding a threshold
+  std::vector<Candidate> candidates_;  // best first once collected
+  std::vector<double> weights_;        // scratch of draw()
 };
 
 struct IdLogProb {

@@ -42,7 +42,8 @@ std::vector<float> noise(std::size_t count, std::uint64_t seed) {
   return logits;
 }
 
-std::set<TokenId> reachable(Sampler& sampler, std::span<const float> logits, std::span<const TokenId> history = {}, int draws = 2000) {
+std::set<TokenId> reachable(Sampler& sampler, std::span<const float> logits, std::span<const TokenId> history = {},
+                            int draws = 2000) {
   std::set<TokenId> ids;
   for (int i = 0; i < draws; ++i) ids.insert(sampler.sample(logits, history).value());
   return ids;
@@ -127,7 +128,8 @@ TEST(Sampler, TopKKeepsExactlyTheBest) {
     options.temperature = 100;  // nearly uniform over what is kept
     std::vector<TokenId> order(logits.size());
     std::iota(order.begin(), order.end(), 0);
-    std::partial_sort(order.begin(), order.begin() + top_k, order.end(), [&](TokenId a, TokenId b) { return logits[a] > logits[b]; });
+    std::partial_sort(order.begin(), order.begin() + top_k, order.end(),
+                      [&](TokenId a, TokenId b) { return logits[a] > logits[b]; });
     Sampler sampler = make(options, logits.size());
     EXPECT_EQ(reachable(sampler, logits), std::set<TokenId>(order.begin(), order.begin() + top_k)) << top_k;
   }
@@ -143,7 +145,8 @@ TEST(Sampler, TopKLargerThanTheVocabularyKeepsAll) {
 TEST(Sampler, TopPKeepsTheSmallestSetThatReachesIt) {
   // Probabilities 0.5, 0.25, 0.125, 0.125: 0.7 needs two, 0.8 three.
   const std::vector<float> logits{std::log(4.0F), std::log(2.0F), 0, 0};
-  for (const auto& [top_p, kept] : std::map<float, std::size_t>{{0.0F, 1}, {1e-9F, 1}, {0.45F, 1}, {0.7F, 2}, {0.8F, 3}, {1.0F, 4}}) {
+  for (const auto& [top_p, kept] :
+       std::map<float, std::size_t>{{0.0F, 1}, {1e-9F, 1}, {0.45F, 1}, {0.7F, 2}, {0.8F, 3}, {1.0F, 4}}) {
     SamplingOptions options = everything_off();
     options.top_p = top_p;
     Sampler sampler = make(options, logits.size());
@@ -343,7 +346,13 @@ TEST(ValidateSampling, NamesTheOptionAndTheRange) {
     return status ? std::string() : status.error().message;
   };
   EXPECT_EQ(message([](SamplingOptions&) {}), "");
-  EXPECT_EQ(message([](SamplingOptions& o) { o.top_p = 0; o.min_p = 1; o.top_k = 1 << 30; o.temperature = 0; }), "");
+  EXPECT_EQ(message([](SamplingOptions& o) {
+              o.top_p = 0;
+              o.min_p = 1;
+              o.top_k = 1 << 30;
+              o.temperature = 0;
+            }),
+            "");
   EXPECT_EQ(message([](SamplingOptions& o) { o.temperature = -0.5F; }),
             "temperature -0.5 is negative; use 0 (always the likeliest token) or more");
   EXPECT_EQ(message([](SamplingOptions& o) { o.top_p = 1.5F; }), "top_p 1.5 is out of range; use 0 to 1");
