@@ -1,7 +1,6 @@
 #include "kernels/read_sweep.h"
 
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <cstring>
 
@@ -12,19 +11,28 @@ namespace {
 
 constexpr std::size_t kPieceBytes = 256 * kKiB;  // large enough that handing it out costs nothing, small enough to balance
 constexpr std::size_t kPrefetchBytes = 2 * kKiB;  // ahead of the reads; the hardware's own prefetch stops at a 4 KiB page
-constexpr std::size_t kLine = 64;
+constexpr std::size_t kLineBytes = 64;
+
+using Quad = std::uint64_t __attribute__((vector_size(16)));  // GCC and clang; a register of every 64-bit processor
+
+Quad load(const std::byte* at) {
+  Quad quad;
+  std::memcpy(&quad, at, sizeof quad);
+  return quad;
+}
 
 std::uint64_t sum(const std::byte* data, std::size_t bytes) {
-  std::array<std::uint64_t, 8> sums{};
-  const std::size_t whole = bytes / kLine * kLine;
-  for (std::size_t at = 0; at < whole; at += kLine) {
+  Quad first{}, second{}, third{}, fourth{};
+  const std::size_t whole = bytes / kLineBytes * kLineBytes;
+  for (std::size_t at = 0; at < whole; at += kLineBytes) {
     __builtin_prefetch(data + at + kPrefetchBytes);
-    std::array<std::uint64_t, 8> words;
-    std::memcpy(words.data(), data + at, kLine);
-    for (std::size_t idx = 0; idx < words.size(); ++idx) sums[idx] += words[idx];
+    first += load(data + at);
+    second += load(data + at + 16);
+    third += load(data + at + 32);
+    fourth += load(data + at + 48);
   }
-  std::uint64_t total = 0;
-  for (const std::uint64_t part : sums) total += part;
+  const Quad sums = first + second + third + fourth;
+  std::uint64_t total = sums[0] + sums[1];
   for (std::size_t at = whole; at < bytes; ++at) total += std::to_integer<std::uint64_t>(data[at]);
   return total;
 }
