@@ -102,9 +102,10 @@ class Run(Folder):
         again = json.loads(self.ebb("run", "-p", "abc", "-n", "12", "--json", "-s", str(first["seed"])).out)
         self.assertEqual(first["tokens"], again["tokens"])
 
-    def test_a_folder_is_a_model_too(self):
-        done = self.ebb(*self.GREEDY, "-p", "abc", model=BASE)
-        self.assertEqual(done.returncode, 0, done.err)
+    def test_folder_and_gguf_of_one_model_agree(self):
+        words = (*self.GREEDY, "-p", "abc", "--raw", "--exact", "--json")
+        folder, gguf = (json.loads(self.ebb(*words, model=model).out) for model in (BASE, GGUF))
+        self.assertEqual(folder["tokens"], gguf["tokens"])
 
     def test_raw_text_with_bos_has_one_bos(self):  # T3
         plain = json.loads(self.ebb("run", "-n", "1", "--json", "--raw", "-p", "abc").out)
