@@ -67,7 +67,7 @@ class Device {
   [[nodiscard]] virtual Kind kind() const = 0;
   /// For people: "cpu", "fake 16.0 GiB".
   [[nodiscard]] virtual const std::string& name() const = 0;
-  /// The least size that can be created, mapped and given back; a power of two, constant.
+  /// The granule: the least size that can be created, mapped and given back; a power of two, constant.
   [[nodiscard]] virtual std::size_t page_bytes() const = 0;
 
   /// Takes addresses, no memory. Reading or writing them faults.

@@ -43,19 +43,22 @@ Result<std::size_t> parse_page(std::string_view text) {
   const auto least_bytes = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
   EBB_TRY_ASSIGN(const std::size_t bytes, parse_flag_bytes("--fake-page", text));
   if (!std::has_single_bit(bytes) || bytes < least_bytes || bytes > kLargestPageBytes)
-    return fail(ErrorCode::InvalidArgument, fmt::format("--fake-page {}: a page is a power of two from {} to {}, for instance 64KiB", text,
-                                                        format_bytes(least_bytes), format_bytes(kLargestPageBytes)));
+    return fail(ErrorCode::InvalidArgument,
+                fmt::format("--fake-page {}: a page is a power of two from {} to {}, for instance 64KiB", text,
+                            format_bytes(least_bytes), format_bytes(kLargestPageBytes)));
   return bytes;
 }
 
 Result<std::unique_ptr<FakeDevice>> open_fake(std::string_view word, std::size_t page_bytes) {
   if (word.substr(0, kFakePrefix.size()) != kFakePrefix)
-    return fail(ErrorCode::InvalidArgument,
-                fmt::format("-dev {}: no such device; use cpu, or a list of fake cards such as fake:16GiB,fake:8GiB", word));
-  EBB_TRY_ASSIGN(const std::size_t total_bytes, parse_flag_bytes(fmt::format("-dev {}", word), word.substr(kFakePrefix.size())));
+    return fail(
+        ErrorCode::InvalidArgument,
+        fmt::format("-dev {}: no such device; use cpu, or a list of fake cards such as fake:16GiB,fake:8GiB", word));
+  EBB_TRY_ASSIGN(const std::size_t total_bytes,
+                 parse_flag_bytes(fmt::format("-dev {}", word), word.substr(kFakePrefix.size())));
   if (total_bytes < page_bytes || total_bytes > kLargestFakeBytes)
-    return fail(ErrorCode::InvalidArgument, fmt::format("-dev {}: a fake card has from one page ({}) to {}", word, format_bytes(page_bytes),
-                                                        format_bytes(kLargestFakeBytes)));
+    return fail(ErrorCode::InvalidArgument, fmt::format("-dev {}: a fake card has from one page ({}) to {}", word,
+                                                        format_bytes(page_bytes), format_bytes(kLargestFakeBytes)));
   return FakeDevice::open(total_bytes, page_bytes);
 }
 

@@ -93,7 +93,9 @@ Result<Prompt> render_plain(const Tokenizer& tokenizer, const Turns& turns, bool
       writer.text(turn.text);
     }
     if (is_last && turn.is_model && add_generation_prompt) return writer.take();
-    writer.text(turn.is_model ? "\n\n" : "\n");
+    // One newline also after an answer: that is how the model goes on by itself, so what it has evaluated stays a
+    // prefix.
+    writer.text("\n");
   }
   if (add_generation_prompt) writer.text("Answer:");
   return writer.take();

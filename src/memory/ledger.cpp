@@ -8,9 +8,9 @@
 namespace ebb::memory {
 
 std::string_view tag_name(Tag tag) {
-  static constexpr std::array<std::string_view, kTagCount> kNames = {"weights", "vision",    "kv_global", "kv_local", "prefix",
-                                                                     "scratch", "workspace", "staging",   "graphs",   "mapped_file",
-                                                                     "parked",  "cache",     "other"};
+  static constexpr std::array<std::string_view, kTagCount> kNames = {
+      "weights", "vision", "kv_global",   "kv_local", "prefix", "scratch", "workspace",
+      "staging", "graphs", "mapped_file", "parked",   "cache",  "other"};
   return kNames[static_cast<std::size_t>(tag)];
 }
 
@@ -125,7 +125,8 @@ void Charge::remove(std::size_t bytes) {
 void Charge::move_to(Charge& target, std::size_t bytes) {
   EBB_CHECK(bytes <= bytes_, "{} of {} bytes moved", bytes, bytes_);
   if (bytes == 0) return;
-  EBB_CHECK(target.ledger_ == ledger_ && target.account_->first.device == account_->first.device, "{} bytes moved to another device", bytes);
+  EBB_CHECK(target.ledger_ == ledger_ && target.account_->first.device == account_->first.device,
+            "{} bytes moved to another device", bytes);
   const std::lock_guard lock(ledger_->mutex_);
   ledger_->remove_locked(*account_, bytes);  // first, so that the peak does not count them twice
   ledger_->add_locked(*target.account_, bytes);
@@ -133,7 +134,8 @@ void Charge::move_to(Charge& target, std::size_t bytes) {
   target.bytes_ += bytes;
 }
 
-HostLease::HostLease(Ledger& ledger, Tag tag, OwnerId owner, std::size_t bytes) : charge_(ledger.open(kHostMemory, tag, owner)) {
+HostLease::HostLease(Ledger& ledger, Tag tag, OwnerId owner, std::size_t bytes)
+    : charge_(ledger.open(kHostMemory, tag, owner)) {
   charge_.add(bytes);
 }
 
@@ -148,8 +150,10 @@ HostLease& HostLease::operator=(HostLease&& other) noexcept {
 HostLease::~HostLease() { charge_.remove(charge_.bytes()); }
 
 void HostLease::resize(std::size_t bytes) {
-  if (bytes > charge_.bytes()) charge_.add(bytes - charge_.bytes());
-  else charge_.remove(charge_.bytes() - bytes);
+  if (bytes > charge_.bytes())
+    charge_.add(bytes - charge_.bytes());
+  else
+    charge_.remove(charge_.bytes() - bytes);
 }
 
 }  // namespace ebb::memory

@@ -19,7 +19,21 @@
 namespace ebb::memory {
 
 /// What bytes are for. The first nine are device kinds, the rest host kinds.
-enum class Tag : std::uint8_t { Weights, Vision, KvGlobal, KvLocal, Prefix, Scratch, Workspace, Staging, Graphs, MappedFile, Parked, Cache, Other };
+enum class Tag : std::uint8_t {
+  Weights,
+  Vision,
+  KvGlobal,
+  KvLocal,
+  Prefix,
+  Scratch,
+  Workspace,
+  Staging,
+  Graphs,
+  MappedFile,
+  Parked,
+  Cache,
+  Other
+};
 inline constexpr std::size_t kTagCount = 13;
 [[nodiscard]] std::string_view tag_name(Tag tag);  // "kv_global"
 

@@ -21,7 +21,8 @@ PagePool::PagePool(device::Device& device, Ledger& ledger, PoolOptions options)
 }
 
 PagePool::~PagePool() {
-  for (const Range& range : ranges_) EBB_CHECK(range.closed, "a region of {} bytes outlives its pool", range.addresses.bytes);
+  for (const Range& range : ranges_)
+    EBB_CHECK(range.closed, "a region of {} bytes outlives its pool", range.addresses.bytes);
   static_cast<void>(drain());
   trim();
   // A driver that refused a release twice keeps those pages until the process ends; they must not stop it.
@@ -57,8 +58,9 @@ Status PagePool::drain() {
   collect_locked(nullptr);
   publish_stats();
   if (outcome && now_.retired_pages != 0)
-    return fail(ErrorCode::Io, fmt::format("{} given up could not be unmapped from {}; they stay counted and are tried again",
-                                           format_bytes(now_.retired_pages * page_bytes_), device_.name()));
+    return fail(ErrorCode::Io,
+                fmt::format("{} given up could not be unmapped from {}; they stay counted and are tried again",
+                            format_bytes(now_.retired_pages * page_bytes_), device_.name()));
   return outcome;
 }
 
@@ -94,10 +96,13 @@ void PagePool::retire(Range& range, std::size_t first_slot, std::size_t slot_cou
   Retired retired{&range, first_slot, slot_count, {}, true};
   for (std::size_t stream_idx = 0; stream_idx < device::kStreamCount; ++stream_idx) {
     // Nobody tells which streams used a page, so the fence is taken on all of them.
-    if (auto fence = device_.fence(static_cast<device::Stream>(stream_idx)); fence) retired.fences[stream_idx] = *fence;
-    else retired.fenced = false;
+    if (auto fence = device_.fence(static_cast<device::Stream>(stream_idx)); fence)
+      retired.fences[stream_idx] = *fence;
+    else
+      retired.fenced = false;
   }
-  for (std::size_t slot_idx = first_slot; slot_idx < first_slot + slot_count; ++slot_idx) range.slots[slot_idx].state = SlotState::Retired;
+  for (std::size_t slot_idx = first_slot; slot_idx < first_slot + slot_count; ++slot_idx)
+    range.slots[slot_idx].state = SlotState::Retired;
   range.retired_pages += slot_count;
   now_.mapped_pages -= slot_count;
   now_.retired_pages += slot_count;

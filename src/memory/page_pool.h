@@ -100,7 +100,7 @@ class PagePool {
   const std::size_t page_bytes_;
   const LedgerDevice ledger_device_;
 
-  // Held across driver calls, which the driver serialises anyway; guards all below but the copy of the counters.
+  // Held across driver calls, which the driver serialises anyway. Guards all up to the copy of the counters.
   mutable std::mutex mutex_;
   std::list<Range> ranges_;
   std::list<Retired> retired_;  // oldest first

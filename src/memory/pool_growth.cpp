@@ -37,8 +37,10 @@ Status PagePool::grow(Range& range, std::size_t page_count) {
   for (std::size_t slot_idx = old_count; slot_idx < page_count; ++slot_idx) {
     if (range.slots[slot_idx].state != SlotState::Empty) continue;
     ++wanted_pages;
-    if (!gaps.empty() && gaps.back().first_slot + gaps.back().slot_count == slot_idx) ++gaps.back().slot_count;
-    else gaps.push_back(Gap{slot_idx, 1});
+    if (!gaps.empty() && gaps.back().first_slot + gaps.back().slot_count == slot_idx)
+      ++gaps.back().slot_count;
+    else
+      gaps.push_back(Gap{slot_idx, 1});
   }
   if (wanted_pages > free_.size()) collect_locked(&range);
 
@@ -115,7 +117,8 @@ void PagePool::unmap_gaps(Range& range, std::span<const Gap> gaps, std::vector<d
       continue;
     }
     // The driver keeps the mapping, so the pages stay with the range until a later collect() succeeds.
-    for (std::size_t i = 0; i < gap.slot_count; ++i) range.slots[gap.first_slot + i].page = first_page[static_cast<std::ptrdiff_t>(i)];
+    for (std::size_t i = 0; i < gap.slot_count; ++i)
+      range.slots[gap.first_slot + i].page = first_page[static_cast<std::ptrdiff_t>(i)];
     now_.mapped_pages += gap.slot_count;
     retire(range, gap.first_slot, gap.slot_count);
   }
@@ -133,7 +136,8 @@ void PagePool::revive(Range& range, std::size_t end_slot) {
     // Nothing below the old size is retired, so a record is taken whole or from its front.
     const std::size_t taken_end = std::min(end_slot, retired_end);
     const std::size_t taken_count = taken_end - retired->first_slot;
-    for (std::size_t slot_idx = retired->first_slot; slot_idx < taken_end; ++slot_idx) range.slots[slot_idx].state = SlotState::Mapped;
+    for (std::size_t slot_idx = retired->first_slot; slot_idx < taken_end; ++slot_idx)
+      range.slots[slot_idx].state = SlotState::Mapped;
     range.retired_pages -= taken_count;
     now_.retired_pages -= taken_count;
     now_.mapped_pages += taken_count;

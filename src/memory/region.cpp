@@ -10,7 +10,8 @@
 namespace ebb::memory {
 
 struct Region::State {
-  State(PagePool& owning_pool, Range& own_range) : pool(owning_pool), range(own_range), page_bytes(owning_pool.page_bytes()) {}
+  State(PagePool& owning_pool, Range& own_range)
+      : pool(owning_pool), range(own_range), page_bytes(owning_pool.page_bytes()) {}
   State(const State&) = delete;  // one region answers for the range
   State& operator=(const State&) = delete;
   ~State() { pool.close_range(range); }
@@ -47,7 +48,9 @@ Status Region::resize(std::size_t bytes) {
 
 std::byte* Region::data() const { return state_ == nullptr ? nullptr : state_->range.addresses.data; }
 
-std::size_t Region::committed_bytes() const { return state_ == nullptr ? 0 : state_->range.mapped_pages * state_->page_bytes; }
+std::size_t Region::committed_bytes() const {
+  return state_ == nullptr ? 0 : state_->range.mapped_pages * state_->page_bytes;
+}
 
 std::size_t Region::reserved_bytes() const { return state_ == nullptr ? 0 : state_->range.addresses.bytes; }
 

@@ -42,7 +42,9 @@ class DeviceConformance : public testing::TestWithParam<Backend> {
 
 /// Through a volatile pointer, so that the access happens.
 std::byte read_byte(const std::byte* address) { return *static_cast<const volatile std::byte*>(address); }
-void write_byte(std::byte* address, int value) { *static_cast<volatile std::byte*>(address) = static_cast<std::byte>(value); }
+void write_byte(std::byte* address, int value) {
+  *static_cast<volatile std::byte*>(address) = static_cast<std::byte>(value);
+}
 
 TEST_P(DeviceConformance, PageIsAPowerOfTwoAndNameIsNotEmpty) {
   EXPECT_TRUE(std::has_single_bit(page_bytes));

@@ -35,7 +35,9 @@ TEST(DeviceSpec, FakePagesAreTwoMebibytesUnlessSaidOtherwise) {
 }
 
 TEST(DeviceSpec, SettingsReachTheDeviceTheyName) {
-  const auto devices = open_devices({"fake:1GiB,fake:1GiB", "", R"({"device": 1, "others_bytes": "512MiB", "total_bytes": 805306368})"}).value();
+  const auto devices =
+      open_devices({"fake:1GiB,fake:1GiB", "", R"({"device": 1, "others_bytes": "512MiB", "total_bytes": 805306368})"})
+          .value();
   EXPECT_EQ(as_fake(devices[0]).status().others_bytes, 0u);
   EXPECT_EQ(as_fake(devices[1]).status().others_bytes, 512 * kMiB);
   EXPECT_EQ(as_fake(devices[1]).status().total_bytes, 768 * kMiB);
@@ -83,7 +85,8 @@ TEST(DeviceSpec, RefusalsNameTheFaultAndTheRemedy) {
     const auto devices = open_devices(refusal.spec);
     ASSERT_FALSE(devices) << refusal.words;
     EXPECT_EQ(devices.error().code, ErrorCode::InvalidArgument);
-    EXPECT_NE(devices.error().message.find(refusal.words), std::string::npos) << devices.error().message << " | " << refusal.words;
+    EXPECT_NE(devices.error().message.find(refusal.words), std::string::npos)
+        << devices.error().message << " | " << refusal.words;
   }
 }
 

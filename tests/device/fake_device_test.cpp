@@ -55,7 +55,8 @@ TEST_F(Fake, AnotherProcessTakesItsShare) {
 
 TEST_F(Fake, CountsWhatLivesAndWhatWasCalled) {
   const AddressRange range = device->reserve(4 * kPage).value();
-  const std::vector<Handle> pages = {device->create(kPage).value(), device->create(kPage).value(), device->create(kPage).value()};
+  const std::vector<Handle> pages = {device->create(kPage).value(), device->create(kPage).value(),
+                                     device->create(kPage).value()};
   ASSERT_TRUE(device->map(range.data, pages));
   ASSERT_TRUE(device->set_access(range.data, 3 * kPage, Access::ReadWrite));
   ASSERT_TRUE(device->copy(Stream::Copy, range.data, range.data + kPage, 100));
@@ -94,7 +95,8 @@ TEST_F(Fake, FailsTheNthCallAndSoManyAfterIt) {
 
 TEST_F(Fake, AFailureInTheMiddleOfAMapLeavesNothingMapped) {
   const AddressRange range = device->reserve(3 * kPage).value();
-  const std::vector<Handle> pages = {device->create(kPage).value(), device->create(kPage).value(), device->create(kPage).value()};
+  const std::vector<Handle> pages = {device->create(kPage).value(), device->create(kPage).value(),
+                                     device->create(kPage).value()};
   fail(FakeCall::Map, 3);
   const Status refused = device->map(range.data, pages);
   ASSERT_FALSE(refused);

@@ -166,7 +166,7 @@ TEST(ChatTemplate, AsksABaseModelPlainly) {
   const std::vector<Message> messages = {message(Role::System, "Be brief.\n"), message(Role::User, "Where?"),
                                          message(Role::Assistant, "Here."), message(Role::User, "When?")};
   EXPECT_EQ(render(toy(), PromptStyle::Plain, messages, true)->text,
-            "<bos>Be brief.\n\nQuestion: Where?\nAnswer: Here.\n\nQuestion: When?\nAnswer:");
+            "<bos>Be brief.\n\nQuestion: Where?\nAnswer: Here.\nQuestion: When?\nAnswer:");
   EXPECT_EQ(render(toy(), PromptStyle::Plain, std::span(messages).first(3), true)->text,
             "<bos>Be brief.\n\nQuestion: Where?\nAnswer: Here.");
   EXPECT_EQ(stop_strings(PromptStyle::Plain).front(), "\nQuestion:");

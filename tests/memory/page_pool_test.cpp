@@ -23,7 +23,9 @@ constexpr std::size_t kPage = 4 * kKiB;
 
 class PagePoolOnFake : public testing::Test {
  protected:
-  Region reserve(Tag tag, OwnerId owner, std::size_t page_count) { return Region::reserve(pool, tag, owner, page_count * kPage).value(); }
+  Region reserve(Tag tag, OwnerId owner, std::size_t page_count) {
+    return Region::reserve(pool, tag, owner, page_count * kPage).value();
+  }
 
   void fail(FakeCall call, std::uint64_t nth, std::uint64_t count = 1) {
     device::FakeSettings settings;
@@ -80,10 +82,12 @@ TEST_F(PagePoolOnFake, OutOfMemorySaysExactlyWhatIsMissing) {
   EXPECT_EQ(refused.error().code, ErrorCode::OutOfMemory);
   ASSERT_TRUE(refused.error().memory);
   EXPECT_EQ(refused.error().memory->wanted_bytes, 9 * kPage);
-  EXPECT_EQ(refused.error().memory->free_bytes, (32 - 20 - 5 - 2) * kPage);  // a page of the two went to kv, the other is pooled
+  EXPECT_EQ(refused.error().memory->free_bytes,
+            (32 - 20 - 5 - 2) * kPage);  // a page of the two went to kv, the other is pooled
   EXPECT_EQ(refused.error().memory->reclaimable_bytes, kPage);
   EXPECT_EQ(refused.error().memory->tag, "kv_global");
-  EXPECT_NE(refused.error().message.find("36.0 KiB more of kv_global on fake"), std::string::npos) << refused.error().message;
+  EXPECT_NE(refused.error().message.find("36.0 KiB more of kv_global on fake"), std::string::npos)
+      << refused.error().message;
   EXPECT_EQ(kv.committed_bytes(), kPage);
   expect_ledger_equals_card();
   EXPECT_TRUE(kv.resize(7 * kPage));  // exactly the rest
@@ -251,7 +255,8 @@ TEST_F(PagePoolOnFake, RegionsOfSeveralThreadsDoNotDisturbEachOther) {
       for (std::size_t i = 0; i < 300; ++i) {
         const std::size_t page_count = (i * 7 + thread_idx) % 10;
         ASSERT_TRUE(region.resize(page_count * kPage));
-        for (std::size_t page_idx = 0; page_idx < page_count; ++page_idx) region.data()[page_idx * kPage] = static_cast<std::byte>(thread_idx);
+        for (std::size_t page_idx = 0; page_idx < page_count; ++page_idx)
+          region.data()[page_idx * kPage] = static_cast<std::byte>(thread_idx);
         EXPECT_LE(pool.stats().mapped_pages, 32u);
         for (std::size_t page_idx = 0; page_idx < page_count; ++page_idx)
           ASSERT_EQ(region.data()[page_idx * kPage], static_cast<std::byte>(thread_idx));

@@ -103,18 +103,36 @@ class RandomWalk : public testing::TestWithParam<std::uint32_t> {
 
   void step() {
     switch (pick(12)) {
-      case 0: open(); break;
-      case 1: close(); break;
-      case 2: disturb(); break;
-      case 3: card->hold_fences(true); break;
-      case 4: pick(4) == 0 ? card->hold_fences(false) : card->complete_fences(device::Stream::Copy, pick(4)); break;
-      case 5: card->complete_fences(device::Stream::Compute, pick(4)); break;
-      case 6: pool.trim(pick(5)); break;
-      case 7: pool.collect(); break;
+      case 0:
+        open();
+        break;
+      case 1:
+        close();
+        break;
+      case 2:
+        disturb();
+        break;
+      case 3:
+        card->hold_fences(true);
+        break;
+      case 4:
+        pick(4) == 0 ? card->hold_fences(false) : card->complete_fences(device::Stream::Copy, pick(4));
+        break;
+      case 5:
+        card->complete_fences(device::Stream::Compute, pick(4));
+        break;
+      case 6:
+        pool.trim(pick(5));
+        break;
+      case 7:
+        pool.collect();
+        break;
       case 8:
         if (pick(8) == 0) static_cast<void>(pool.drain());
         break;
-      default: resize(); break;
+      default:
+        resize();
+        break;
     }
   }
 
@@ -127,7 +145,8 @@ class RandomWalk : public testing::TestWithParam<std::uint32_t> {
       }
       return true;
     });
-    for (const LateReader& reader : late_readers) ASSERT_EQ(*reader.address, reader.stamp);  // faults if unmapped too early
+    for (const LateReader& reader : late_readers)
+      ASSERT_EQ(*reader.address, reader.stamp);  // faults if unmapped too early
 
     const PoolStats stats = pool.stats();
     ASSERT_EQ(status.live_handles, stats.created_pages - stats.released_pages);

@@ -15,7 +15,9 @@ namespace {
 
 class RegionOnHost : public testing::Test {
  protected:
-  Region reserve(Tag tag, OwnerId owner, std::size_t max_bytes) { return Region::reserve(pool, tag, owner, max_bytes).value(); }
+  Region reserve(Tag tag, OwnerId owner, std::size_t max_bytes) {
+    return Region::reserve(pool, tag, owner, max_bytes).value();
+  }
 
   std::unique_ptr<device::HostDevice> device = device::HostDevice::open().value();
   Ledger ledger;

@@ -1,8 +1,11 @@
 // Ids, text and streams equal the reference's with Gemma 3's own vocabulary (T1, T2, T8).
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <filesystem>
 #include <random>
-#include <set>
+#include <string>
+#include <vector>
 
 #include "tokenizer/text_stream.h"
 #include "tokenizer/tokenizer.h"

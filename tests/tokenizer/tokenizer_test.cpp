@@ -124,7 +124,8 @@ TEST(Tokenizer, RefusesArraysThatContradictThemselves) {
   EXPECT_EQ(refusal([](ToyArrays& t) { t.pieces[300] = std::string("a"); }), "tokens 271 and 300 have the same piece");
   EXPECT_EQ(refusal([](ToyArrays& t) { t.arrays.types[20] = 1; }),
             "the vocabulary has no piece <0x06>; all 256 byte pieces are needed");
-  EXPECT_EQ(refusal([](ToyArrays& t) { t.pieces[20] = std::string("<0x07>"); }), "tokens 20 and 21 both stand for byte 0x07");
+  EXPECT_EQ(refusal([](ToyArrays& t) { t.pieces[20] = std::string("<0x07>"); }),
+            "tokens 20 and 21 both stand for byte 0x07");
   EXPECT_EQ(refusal([](ToyArrays& t) { t.pieces[20] = std::string("<0xzz>"); }),
             "token 20 is of type byte but is not spelled <0x00> to <0xFF>");
   EXPECT_EQ(refusal([](ToyArrays& t) { t.pieces[300].assign(70000, 'a'); }),

@@ -76,7 +76,8 @@ Status FakeDevice::release(Handle handle) {
     ours_bytes_ -= bytes;
   } else {
     late_releases_.push_back({std::chrono::steady_clock::now() + release_ms_, bytes});
-    std::stable_sort(late_releases_.begin(), late_releases_.end(), [](const auto& a, const auto& b) { return a.due < b.due; });
+    std::stable_sort(late_releases_.begin(), late_releases_.end(),
+                     [](const auto& a, const auto& b) { return a.due < b.due; });
   }
   return {};
 }
@@ -236,8 +237,9 @@ Result<bool> FakeDevice::enter(FakeCall call, std::uint64_t count) {
 }
 
 tl::unexpected<Error> FakeDevice::out_of_memory(std::string_view what, std::size_t wanted_bytes) const {
-  Error error{ErrorCode::OutOfMemory, fmt::format("{} has no {} for {}: {} of {} used", name_, what, format_bytes(wanted_bytes),
-                                                  format_bytes(ours_bytes_ + others_bytes_), format_bytes(total_bytes_))};
+  Error error{ErrorCode::OutOfMemory,
+              fmt::format("{} has no {} for {}: {} of {} used", name_, what, format_bytes(wanted_bytes),
+                          format_bytes(ours_bytes_ + others_bytes_), format_bytes(total_bytes_))};
   error.memory = MemoryFacts{wanted_bytes, free_bytes(), 0, {}};
   return tl::unexpected<Error>(std::move(error));
 }

@@ -16,9 +16,16 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr std::array<std::pair<std::string_view, FakeCall>, kFakeCallCount + 1> kCalls = {
-    {{"reserve", FakeCall::Reserve}, {"create", FakeCall::Create}, {"map", FakeCall::Map}, {"access", FakeCall::Access},
-     {"unmap", FakeCall::Unmap}, {"release", FakeCall::Release}, {"copy", FakeCall::Copy}, {"step", FakeCall::Step},
-     {"tower", FakeCall::Tower}, {"lost", FakeCall::Lost}}};
+    {{"reserve", FakeCall::Reserve},
+     {"create", FakeCall::Create},
+     {"map", FakeCall::Map},
+     {"access", FakeCall::Access},
+     {"unmap", FakeCall::Unmap},
+     {"release", FakeCall::Release},
+     {"copy", FakeCall::Copy},
+     {"step", FakeCall::Step},
+     {"tower", FakeCall::Tower},
+     {"lost", FakeCall::Lost}}};
 constexpr std::array<std::pair<std::string_view, Step>, 3> kSteps = {
     {{"prefill", Step::Prefill}, {"decode", Step::Decode}, {"tower", Step::Tower}}};
 constexpr std::uint64_t kMaxMilliseconds = 3600 * 1000;
@@ -26,7 +33,8 @@ constexpr std::size_t kMaxBytes = std::size_t{1} << 60;  // sums of a few such n
 
 tl::unexpected<Error> wrong(std::string_view field, const Json& found, std::string_view accepted) {
   return fail(ErrorCode::InvalidArgument,
-              fmt::format("EBB_FAKE: {} is {}; accepted: {}", field, found.dump(-1, ' ', true, Json::error_handler_t::replace), accepted));
+              fmt::format("EBB_FAKE: {} is {}; accepted: {}", field,
+                          found.dump(-1, ' ', true, Json::error_handler_t::replace), accepted));
 }
 
 Result<std::uint64_t> read_count(std::string_view field, const Json& value, std::uint64_t least, std::uint64_t most) {
@@ -52,7 +60,8 @@ Result<std::size_t> read_bytes(std::string_view field, const Json& value) {
 }
 
 template <typename T, std::size_t kCount>
-Result<T> read_word(std::string_view field, const Json& value, const std::array<std::pair<std::string_view, T>, kCount>& words) {
+Result<T> read_word(std::string_view field, const Json& value,
+                    const std::array<std::pair<std::string_view, T>, kCount>& words) {
   std::string accepted;
   for (const auto& [word, meaning] : words) {
     if (value.is_string() && value.get_ref<const std::string&>() == word) return meaning;
@@ -104,15 +113,17 @@ Status read_field(const std::string& key, const Json& value, FakeSettings& setti
   } else if (key == "soft_limit_bytes") {
     EBB_TRY_ASSIGN(settings.soft_limit_bytes, read_bytes(key, value));
   } else if (key == "slow_factor") {
-    if (!value.is_number() || value.get<double>() < 1 || value.get<double>() > 1000) return wrong(key, value, "a number from 1 to 1000");
+    if (!value.is_number() || value.get<double>() < 1 || value.get<double>() > 1000)
+      return wrong(key, value, "a number from 1 to 1000");
     settings.slow_factor = value.get<double>();
   } else if (key == "reset_peak") {
     if (!value.is_boolean()) return wrong(key, value, "true or false");
     settings.reset_peak = value.get<bool>();
   } else {
-    return wrong("a field", key,
-                 "device, total_bytes, others_bytes, fail, hold, step_ms, release_ms, reserve_limit_bytes, soft_limit_bytes, "
-                 "slow_factor, reset_peak");
+    return wrong(
+        "a field", key,
+        "device, total_bytes, others_bytes, fail, hold, step_ms, release_ms, reserve_limit_bytes, soft_limit_bytes, "
+        "slow_factor, reset_peak");
   }
   return {};
 }
@@ -122,7 +133,8 @@ Status read_field(const std::string& key, const Json& value, FakeSettings& setti
 Result<FakeSettings> parse_fake_settings(std::string_view json) {
   const Json object = Json::parse(json, nullptr, /*allow_exceptions=*/false);
   if (!object.is_object()) {
-    return fail(ErrorCode::InvalidArgument, R"(EBB_FAKE is not a JSON object; an example: {"fail": {"call": "create", "nth": 3}})");
+    return fail(ErrorCode::InvalidArgument,
+                R"(EBB_FAKE is not a JSON object; an example: {"fail": {"call": "create", "nth": 3}})");
   }
   FakeSettings settings;
   for (const auto& [key, value] : object.items()) EBB_TRY(read_field(key, value, settings));

@@ -6,7 +6,8 @@
 namespace ebb::device {
 
 std::size_t Extents::take(std::size_t bytes) {
-  const auto fit = std::find_if(free_.begin(), free_.end(), [bytes](const auto& range) { return range.second >= bytes; });
+  const auto fit =
+      std::find_if(free_.begin(), free_.end(), [bytes](const auto& range) { return range.second >= bytes; });
   if (fit == free_.end()) {
     const std::size_t offset = end_;
     end_ += bytes;

@@ -26,17 +26,21 @@ tl::unexpected<Error> refused(std::string what, std::size_t wanted_bytes) {
   const int reason = errno;
   Error error{ErrorCode::OutOfMemory,
               fmt::format("the operating system refused {}: {}. {}", what, std::strerror(reason),
-                          reason == ENOMEM ? "Free memory, or raise vm.max_map_count and the limit on address space (ulimit -v)."
-                                           : "See `ebb doctor` for the limits of this machine.")};
+                          reason == ENOMEM
+                              ? "Free memory, or raise vm.max_map_count and the limit on address space (ulimit -v)."
+                              : "See `ebb doctor` for the limits of this machine.")};
   error.memory = MemoryFacts{wanted_bytes, read_host_memory().available_bytes, 0, {}};
   return tl::unexpected<Error>(std::move(error));
 }
 
 int protection(Access access) {
   switch (access) {
-    case Access::None: return PROT_NONE;
-    case Access::Read: return PROT_READ;
-    case Access::ReadWrite: return PROT_READ | PROT_WRITE;
+    case Access::None:
+      return PROT_NONE;
+    case Access::Read:
+      return PROT_READ;
+    case Access::ReadWrite:
+      return PROT_READ | PROT_WRITE;
   }
   return PROT_NONE;
 }
@@ -45,8 +49,8 @@ int protection(Access access) {
 
 Result<std::unique_ptr<HostDevice>> HostDevice::open(std::size_t page_bytes) {
   const auto os_page_bytes = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
-  EBB_CHECK(std::has_single_bit(page_bytes) && page_bytes % os_page_bytes == 0, "page of {} bytes, operating system page {}",
-            page_bytes, os_page_bytes);
+  EBB_CHECK(std::has_single_bit(page_bytes) && page_bytes % os_page_bytes == 0,
+            "page of {} bytes, operating system page {}", page_bytes, os_page_bytes);
   const int store = ::memfd_create("ebb", MFD_CLOEXEC);
   if (store < 0) return refused("a memory file (memfd_create)", page_bytes);
   return std::unique_ptr<HostDevice>(new HostDevice(store, page_bytes));
@@ -103,8 +107,10 @@ Status HostDevice::release(Handle handle) {
   EBB_CHECK(found->second.mapping_count == 0, "handle {} has {} mappings", handle.value, found->second.mapping_count);
   const std::size_t bytes = found->second.bytes;
   // Unmapping alone leaves the pages with the memfd; only a hole gives them back.
-  if (::fallocate(store_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(handle.value), static_cast<off_t>(bytes)) != 0)
-    return fail(ErrorCode::Io, fmt::format("the operating system did not take back {}: {}", format_bytes(bytes), std::strerror(errno)));
+  if (::fallocate(store_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(handle.value),
+                  static_cast<off_t>(bytes)) != 0)
+    return fail(ErrorCode::Io, fmt::format("the operating system did not take back {}: {}", format_bytes(bytes),
+                                           std::strerror(errno)));
   extents_.give_back(handle.value, bytes);
   physical_.erase(found);
   return {};
@@ -127,9 +133,11 @@ Status HostDevice::map(std::byte* address, std::span<const Handle> handles) {
     std::size_t last = first;  // handles [first, last) lie side by side in the store: one call maps them
     while (last < handles.size() && handles[last].value == handles[first].value + run_bytes)
       run_bytes += physical_[handles[last++].value].bytes;
-    if (::mmap(target, run_bytes, PROT_NONE, MAP_FIXED | MAP_SHARED, store_, static_cast<off_t>(handles[first].value)) == MAP_FAILED) {
+    if (::mmap(target, run_bytes, PROT_NONE, MAP_FIXED | MAP_SHARED, store_,
+               static_cast<off_t>(handles[first].value)) == MAP_FAILED) {
       auto error = refused(fmt::format("to map {}", format_bytes(run_bytes)), total_bytes);
-      if (target != address) ::mmap(address, static_cast<std::size_t>(target - address), PROT_NONE, MAP_FIXED | kReservedFlags, -1, 0);
+      if (target != address)
+        ::mmap(address, static_cast<std::size_t>(target - address), PROT_NONE, MAP_FIXED | kReservedFlags, -1, 0);
       return error;
     }
     target += run_bytes;
@@ -149,7 +157,8 @@ Status HostDevice::map(std::byte* address, std::span<const Handle> handles) {
 Status HostDevice::set_access(std::byte* address, std::size_t bytes, Access access) {
   const std::lock_guard lock(mutex_);
   EBB_CHECK(is_mapped_whole(address, bytes), "{} bytes are not whole mappings", bytes);
-  if (::mprotect(address, bytes, protection(access)) != 0) return refused(fmt::format("access to {}", format_bytes(bytes)), bytes);
+  if (::mprotect(address, bytes, protection(access)) != 0)
+    return refused(fmt::format("access to {}", format_bytes(bytes)), bytes);
   return {};
 }
 
@@ -157,7 +166,8 @@ Status HostDevice::unmap(std::byte* address, std::size_t bytes) {
   const std::lock_guard lock(mutex_);
   EBB_CHECK(is_mapped_whole(address, bytes), "{} bytes are not whole mappings", bytes);
   if (::mmap(address, bytes, PROT_NONE, MAP_FIXED | kReservedFlags, -1, 0) == MAP_FAILED)
-    return fail(ErrorCode::Io, fmt::format("the operating system did not unmap {}: {}", format_bytes(bytes), std::strerror(errno)));
+    return fail(ErrorCode::Io,
+                fmt::format("the operating system did not unmap {}: {}", format_bytes(bytes), std::strerror(errno)));
   const auto first = mappings_.find(address);
   const auto last = mappings_.lower_bound(address + bytes);
   for (auto mapping = first; mapping != last; ++mapping) --physical_[mapping->second.handle.value].mapping_count;
@@ -213,7 +223,8 @@ bool HostDevice::is_reserved(std::byte* address, std::size_t bytes) const {
 
 bool HostDevice::is_mapped_whole(std::byte* address, std::size_t bytes) const {
   std::byte* expected = address;
-  for (auto mapping = mappings_.find(address); mapping != mappings_.end() && mapping->first == expected && expected < address + bytes; ++mapping)
+  for (auto mapping = mappings_.find(address);
+       mapping != mappings_.end() && mapping->first == expected && expected < address + bytes; ++mapping)
     expected += mapping->second.bytes;
   return bytes != 0 && expected == address + bytes;
 }

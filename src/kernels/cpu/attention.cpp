@@ -100,23 +100,47 @@ Scratch make_scratch(const Call& call, float* workspace, std::size_t max_rows, s
   return scratch;
 }
 
+/// Where the rows of a tile's keys lie; outside [first_key, last_key), which lies in one tile, the nearest row inside.
+AttentionTile find_tile(const Call& call, std::size_t kv_head, std::size_t first_key, std::size_t last_key) {
+  AttentionTile tile;
+  tile.first_key = first_key / kTileKeys * kTileKeys;
+  const std::size_t row_bytes = call.shape.head_dim * kv_type_bytes(call.fresh.type);
+  std::size_t offset = 0;
+  std::size_t in_a_row = 0;  // keys that follow one another in memory: up to the end of a run, of a ring, of the past
+  for (std::size_t i = 0; i < kTileKeys; ++i) {
+    const std::size_t pos = std::clamp(tile.first_key + i, first_key, last_key - 1);
+    const bool is_past = pos < call.shape.first_pos;
+    const KvView& view = is_past ? call.past : call.fresh;
+    if (in_a_row == 0 || pos == first_key) {
+      const std::size_t slot = pos % view.slots;
+      offset = view.offset(kv_head, pos, call.shape.head_dim);
+      in_a_row = std::min(view.run_tokens - slot % view.run_tokens, view.slots - slot);
+      if (is_past) in_a_row = std::min(in_a_row, call.shape.first_pos - pos);
+    } else if (tile.first_key + i < last_key) {
+      offset += row_bytes;
+    }
+    --in_a_row;
+    tile.k[i] = view.k + offset;
+    tile.v[i] = view.v + offset;
+  }
+  return tile;
+}
+
 /// Sums up the keys [first_key, last_key) of one segment into `state`.
 void attend_segment(const Call& call, const AttentionBlock& block, std::size_t kv_head, std::size_t first_key,
                     std::size_t last_key, const AttentionState& state) {
   call.vector.start_state(block, state);
-  AttentionTile tile;
-  for (std::size_t tile_key = first_key / kTileKeys * kTileKeys; tile_key < last_key; tile_key += kTileKeys) {
-    tile.first_key = tile_key;
-    for (std::size_t i = 0; i < kTileKeys; ++i) {
-      const std::size_t pos = tile_key + i;
-      const bool needed = pos >= first_key && pos < last_key;
-      const KvView& view = pos < call.shape.first_pos ? call.past : call.fresh;
-      const std::size_t offset = needed ? view.offset(kv_head, pos, block.head_dim) : 0;
-      tile.k[i] = needed ? view.k + offset : nullptr;
-      tile.v[i] = needed ? view.v + offset : nullptr;
-    }
-    call.vector.attend_tile(block, tile, state);
+  const auto tile_at = [&](std::size_t key) {
+    const std::size_t end = key / kTileKeys * kTileKeys + kTileKeys;
+    return find_tile(call, kv_head, key, std::min(end, last_key));
+  };
+  AttentionTile tile = tile_at(first_key);
+  for (std::size_t key = tile.first_key + kTileKeys; key < last_key; key += kTileKeys) {
+    const AttentionTile next = tile_at(key);
+    call.vector.attend_tile(block, tile, next, state);
+    tile = next;
   }
+  call.vector.attend_tile(block, tile, tile, state);
 }
 
 float* out_of(const Call& call, std::size_t first_row, std::size_t kv_head) {

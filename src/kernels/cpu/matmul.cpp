@@ -70,6 +70,10 @@ MatmulJob make_job(const MatmulInput& input, const MatmulProduct& product, const
     job.quantized = input.quantized + first_token * layout.row_bytes;
     job.quantized_row_bytes = layout.row_bytes;
     job.scales_at = layout.scales_at;
+    if (input.rows == 1) {
+      job.digits = input.quantized + layout.digits_at;
+      job.digit_sums = input.quantized + layout.digit_sums_at;
+    }
     job.sums_at = job.offset_values == 16 ? layout.sums16_at : layout.sums32_at;
   }
   job.y = product.y + first_token * product.y_stride + first_row;
@@ -81,7 +85,9 @@ MatmulJob make_job(const MatmulInput& input, const MatmulProduct& product, const
 }  // namespace
 
 std::size_t matmul_input_bytes(Arithmetic arithmetic, std::size_t rows, std::size_t cols) {
-  return arithmetic == Arithmetic::Exact ? 0 : rows * QuantizedLayout(cols).row_bytes;
+  if (arithmetic == Arithmetic::Exact) return 0;
+  const QuantizedLayout layout(cols);
+  return std::max(rows * layout.row_bytes, layout.lone_row_bytes);
 }
 
 MatmulInput prepare_matmul_input(ThreadPool& threads, Arithmetic arithmetic, const float* x, std::size_t rows,
@@ -94,7 +100,8 @@ MatmulInput prepare_matmul_input(ThreadPool& threads, Arithmetic arithmetic, con
     const auto floats_at = [&](std::size_t at) { return reinterpret_cast<float*>(row + at); };
     quantize_row(x + row_idx * cols, cols,
                  {reinterpret_cast<std::int32_t*>(row), floats_at(layout.scales_at), floats_at(layout.sums32_at),
-                  floats_at(layout.sums16_at), layout.blocks});
+                  floats_at(layout.sums16_at), rows == 1 ? row + layout.digits_at : nullptr,
+                  reinterpret_cast<std::int32_t*>(row + layout.digit_sums_at), layout.blocks});
   };
   if (rows == 1) {
     quantize(0, 0);  // microseconds: less than waking a thread

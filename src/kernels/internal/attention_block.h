@@ -38,7 +38,7 @@ struct AttentionState {
   float* sum = nullptr;  // [rows][16], lane by lane
 };
 
-/// Keys first_key .. first_key + kTileKeys - 1; rows that no query of the block sees may be null.
+/// Keys first_key .. first_key + kTileKeys - 1. For a key that no query of the block sees: any row, its value is not used.
 struct AttentionTile {
   std::size_t first_key = 0;
   const std::byte* k[kTileKeys] = {};

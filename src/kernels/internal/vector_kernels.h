@@ -22,10 +22,12 @@ struct VectorKernels {
   void (*store_f16)(const float* from, std::size_t count, std::uint16_t* to);
   void (*store_bf16)(const float* from, std::size_t count, std::uint16_t* to);
 
-  // In this order: pack_queries once a block, start_state once a segment, attend_tile for its tiles in order.
+  // In this order: pack_queries once a block, start_state once a segment, attend_tile for its tiles in order
+  // (`next`: the tile that will follow, or the same again at the end; only a hint).
   void (*pack_queries)(const AttentionBlock& block, const float* q, std::size_t q_stride, float factor);
   void (*start_state)(const AttentionBlock& block, const AttentionState& state);
-  void (*attend_tile)(const AttentionBlock& block, const AttentionTile& tile, const AttentionState& state);
+  void (*attend_tile)(const AttentionBlock& block, const AttentionTile& tile, const AttentionTile& next,
+                      const AttentionState& state);
   /// total = total and segment together.
   void (*merge_state)(const AttentionBlock& block, const AttentionState& total, const AttentionState& segment);
   /// Writes the block's result: query row r to out + (r / group) * out_stride + (r % group) * head_dim.

@@ -14,7 +14,8 @@ void store_f16_row(const float* from, std::size_t count, std::uint16_t* to);
 void store_bf16_row(const float* from, std::size_t count, std::uint16_t* to);
 void pack_queries(const AttentionBlock& block, const float* q, std::size_t q_stride, float factor);
 void start_state(const AttentionBlock& block, const AttentionState& state);
-void attend_tile(const AttentionBlock& block, const AttentionTile& tile, const AttentionState& state);
+void attend_tile(const AttentionBlock& block, const AttentionTile& tile, const AttentionTile& next,
+                 const AttentionState& state);
 void merge_state(const AttentionBlock& block, const AttentionState& total, const AttentionState& segment);
 void finish(const AttentionBlock& block, const AttentionState& state, float* out, std::size_t out_stride);
 

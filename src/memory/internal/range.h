@@ -31,6 +31,8 @@ struct Range {
 };
 
 /// After the loss of a device its memory is gone, so for the books a refused unmap or release has happened.
-[[nodiscard]] inline bool is_gone(const Status& status) { return status || status.error().code == ErrorCode::DeviceLost; }
+[[nodiscard]] inline bool is_gone(const Status& status) {
+  return status || status.error().code == ErrorCode::DeviceLost;
+}
 
 }  // namespace ebb::memory

@@ -104,8 +104,8 @@ bool Merger::comes_before(Index a, Index b) {
   return a != -1 && (at(a).key != at(b).key ? at(a).key < at(b).key : a < b);
 }
 
-/// Puts the merge of `index` on the heap unless a neighbour's comes first: that one changes or ends this one anyway, and
-/// then it is offered again. The heap stays small, and its top is still the first of all merges.
+/// Puts the merge of `index` on the heap unless a neighbour's comes first: that one changes or ends this one anyway,
+/// and then it is offered again. The heap stays small, and its top is still the first of all merges.
 void Merger::offer(Index index) {
   if (index == -1 || at(index).key == kNoMerge) return;
   if (comes_before(at(index).previous, index) || comes_before(at(index).next, index)) return;

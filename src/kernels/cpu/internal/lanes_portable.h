@@ -21,6 +21,7 @@ struct PortableLanes {
   };
   static constexpr std::size_t kTilePanels = 1;
   static constexpr std::size_t kTileTokens = 4;
+  static constexpr bool kByteDot = false;  // no dot_bytes
 
   template <class Make>
   static Ints ints(Make make) {
@@ -70,6 +71,9 @@ struct PortableLanes {
   static Ints bit_and(const Ints& a, const Ints& b) {
     return ints([&](int i) { return a.v[i] & b.v[i]; });
   }
+  static Ints bit_xor(const Ints& a, const Ints& b) {
+    return ints([&](int i) { return a.v[i] ^ b.v[i]; });
+  }
   /// (a & mask) | b
   static Ints masked_or(const Ints& a, const Ints& mask, const Ints& b) {
     return ints([&](int i) { return (a.v[i] & mask.v[i]) | b.v[i]; });
@@ -86,14 +90,13 @@ struct PortableLanes {
   static Ints shift_right_signed(const Ints& a) {
     return ints([&](int i) { return a.v[i] >> kBits; });
   }
-  /// The same on the two int16 halves of each lane.
-  template <int kBits>
-  static Ints shift_left16(const Ints& a) {
-    return ints([&](int i) { return join(low(a.v[i]) << kBits, high(a.v[i]) << kBits); });
-  }
-  template <int kBits>
-  static Ints shift_right_signed16(const Ints& a) {
-    return ints([&](int i) { return join(low(a.v[i]) >> kBits, high(a.v[i]) >> kBits); });
+  /// Byte i of each lane plus 16 where bit kFirst + i of `fifth` is set; the bytes are below 16.
+  template <int kFirst>
+  static Ints with_fifth_bits(const Ints& bytes, const Ints& fifth) {
+    return ints([&](int i) {
+      const std::uint32_t four = bits(fifth.v[i]) >> kFirst & 15u;
+      return bits(bytes.v[i]) | (four * 0x00204081u & 0x01010101u) << 4;  // one bit to the foot of each byte
+    });
   }
   static Ints sub16(const Ints& a, const Ints& b) {
     return ints([&](int i) { return join(low(a.v[i]) - low(b.v[i]), high(a.v[i]) - high(b.v[i])); });

@@ -31,6 +31,8 @@ static_assert(std::int64_t{kMaxActivation} * 4096 * kQuantizedBlock <= INT32_MAX
 
 /// One quantised row: int16 values in pair order, then for each block of 32 the scale, the sum (scale times the sum of its
 /// integers), and the same sums for each 16. Columns are padded with zeros to a whole block.
+/// A lone row has besides, for the product of one token: its integers as digits of 8 bits, q = 256 high + low, for each
+/// block low [32] and high [32]; and int32 sums of the integers, one for each 16.
 struct QuantizedLayout {
   explicit constexpr QuantizedLayout(std::size_t cols)
       : blocks((cols + kQuantizedBlock - 1) / kQuantizedBlock),
@@ -38,13 +40,19 @@ struct QuantizedLayout {
         sums32_at(scales_at + blocks * 4),
         sums16_at(sums32_at + blocks * 4),
         // An odd number of cache lines: rows of a tile do not meet in one cache set.
-        row_bytes(((sums16_at + blocks * 8 + 63) / 64 | 1) * 64) {}
+        row_bytes(((sums16_at + blocks * 8 + 63) / 64 | 1) * 64),
+        digits_at(row_bytes),
+        digit_sums_at(digits_at + blocks * 64),
+        lone_row_bytes(digit_sums_at + blocks * 8) {}
 
   std::size_t blocks;
   std::size_t scales_at;  // byte offsets from the row's start
   std::size_t sums32_at;
   std::size_t sums16_at;
   std::size_t row_bytes;
+  std::size_t digits_at;
+  std::size_t digit_sums_at;
+  std::size_t lone_row_bytes;
 };
 
 /// Pointers into one such row.
@@ -53,6 +61,8 @@ struct QuantizedRow {
   float* scales;
   float* sums32;
   float* sums16;
+  std::byte* digits;  // null: one row of several
+  std::int32_t* digit_sums;
   std::size_t block_count;
 };
 
@@ -82,6 +92,8 @@ struct MatmulJob {
   std::size_t quantized_row_bytes = 0;
   std::size_t scales_at = 0;  // as QuantizedLayout
   std::size_t sums_at = 0;    // those for offset_values
+  const std::byte* digits = nullptr;  // null: several rows
+  const std::byte* digit_sums = nullptr;
   float* y = nullptr;         // the first row of the first token
   std::size_t y_stride = 0;   // floats
   PanelWorkspace* workspace = nullptr;

@@ -79,10 +79,17 @@ struct Panel {
     }
   }
 
+  /// How far ahead of one token's products weights are asked for: 4 x 16 rows measured best (docs/decisions/0006).
+  static constexpr std::size_t kPanelsAhead = 4;
+
   /// One token and sixteen rows of a type with a fast unpacker; false: nothing was done.
   static bool dot(const MatmulJob& job, const std::byte* rows, float* y) {
-    DotSink<Lanes> sink{job.quantized, job.quantized + job.scales_at, job.workspace->offsets[0], Lanes::zero_floats(),
-                        rows + kPanelRows * job.w_row_bytes, job.block_bytes * kPanelRows * 32 / job.block_values};
+    DotSink<Lanes> sink{job.digits,
+                        job.digit_sums,
+                        job.quantized + job.scales_at,
+                        job.workspace->offsets[0],
+                        rows + kPanelsAhead * kPanelRows * job.w_row_bytes,
+                        job.block_bytes * kPanelRows * kQuantizedBlock / job.block_values};
     for (std::size_t first_col = 0; first_col < job.cols; first_col += kChunkCols) {
       const std::size_t cols = job.cols - first_col < kChunkCols ? job.cols - first_col : kChunkCols;
       const std::byte* blocks = rows + first_col / job.block_values * job.block_bytes;
@@ -110,8 +117,8 @@ struct Panel {
   static void run(const MatmulJob& job) {
     std::size_t row = 0;
     const auto rows_at = [&] { return job.w + row * job.w_row_bytes; };
-    if (job.token_count == 1 && job.quantized != nullptr) {
-      while (row + kPanelRows <= job.row_count && dot(job, rows_at(), job.y + row)) row += kPanelRows;
+    if constexpr (Lanes::kByteDot) {
+      while (job.digits != nullptr && row + kPanelRows <= job.row_count && dot(job, rows_at(), job.y + row)) row += kPanelRows;
     }
     constexpr std::size_t kTileRows = Lanes::kTilePanels * kPanelRows;
     for (; row + kTileRows <= job.row_count; row += kTileRows) {

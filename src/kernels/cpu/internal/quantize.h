@@ -9,6 +9,14 @@
 namespace ebb::kernels {
 namespace {
 
+/// q = 256 high + low, both in int8: |q| <= 16383.
+template <class Lanes>
+void store_digits(const typename Lanes::Ints& q, std::byte* low_to) {
+  const auto low = Lanes::template shift_right_signed<24>(Lanes::template shift_left<24>(q));
+  Lanes::store_bytes(low_to, low);
+  Lanes::store_bytes(low_to + 32, Lanes::template shift_right_signed<8>(Lanes::sub(q, low)));
+}
+
 /// x = scale * q, |q| <= kMaxActivation, q rounded to nearest. A block with a value that is not finite gets a scale that is
 /// not a number, so that its products say so too.
 template <class Lanes>
@@ -37,6 +45,14 @@ void quantize_row(const float* x, std::size_t cols, const QuantizedRow& to) {
     Lanes::store(to.pairs + b * 16, Lanes::pack_pairs(q_first, q_second));
     const std::int32_t sum_first = Lanes::sum_lanes(q_first);
     const std::int32_t sum_second = Lanes::sum_lanes(q_second);
+    if constexpr (Lanes::kByteDot) {
+      if (to.digits != nullptr) {
+        store_digits<Lanes>(q_first, to.digits + b * 64);
+        store_digits<Lanes>(q_second, to.digits + b * 64 + 16);
+        to.digit_sums[2 * b] = sum_first;
+        to.digit_sums[2 * b + 1] = sum_second;
+      }
+    }
     to.scales[b] = scale;
     to.sums16[2 * b] = scale * static_cast<float>(sum_first);
     to.sums16[2 * b + 1] = scale * static_cast<float>(sum_second);

@@ -10,8 +10,10 @@ namespace {
 
 constexpr std::size_t kRows = kProductRows;
 constexpr std::size_t kPanel = kProductVectors * kLanes;
-constexpr std::size_t kTileVectors = kTileKeys / kLanes;
+constexpr int kFewRowsVectors = 2;
+constexpr std::size_t kLineBytes = 64;
 static_assert(kProductRowsLcm % kRows == 0 && kColumnPadding % kPanel == 0 && kTileKeys % kPanel == 0 && kRows <= kLanes);
+static_assert(kColumnPadding % (kFewRowsVectors * kLanes) == 0);
 
 constexpr float kNoScore = -0x1p120f;  // below any score, yet finite: differences with it stay numbers
 constexpr float kMasked = -__builtin_inff();
@@ -76,6 +78,17 @@ void product_rows(std::size_t rows, const float* a, const float* b, std::size_t 
   product<kProductRows, RowStride, InnerStride>(a, b, inner, c, c_stride, c_scale);
 }
 
+/// Sixteen keys from key_idx on, `cols` of their columns from col_idx on, turned: vector i is column i of all keys.
+template <typename T>
+inline void load_square(const AttentionTile& tile, std::size_t key_idx, std::size_t col_idx, std::size_t cols,
+                        F32x16 (&square)[kLanes]) {
+  for (std::size_t i = 0; i < kLanes; ++i) {
+    const T* row = reinterpret_cast<const T*>(tile.k[key_idx + i]) + col_idx;
+    square[i] = cols == kLanes ? load(row) : load_some(row, cols);
+  }
+  transpose(square);
+}
+
 template <typename T>
 void load_keys(const AttentionBlock& block, const AttentionTile& tile, KeyRange needed) {
   for (std::size_t key_idx = needed.first / kLanes * kLanes; key_idx < needed.last; key_idx += kLanes) {
@@ -83,11 +96,7 @@ void load_keys(const AttentionBlock& block, const AttentionTile& tile, KeyRange 
     for (std::size_t col_idx = 0; col_idx < block.head_dim; col_idx += kLanes) {
       const std::size_t cols = min_of(block.head_dim - col_idx, kLanes);
       F32x16 square[kLanes];
-      for (std::size_t i = 0; i < kLanes; ++i) {
-        const std::byte* row = tile.k[key_idx + i];
-        square[i] = row == nullptr ? zero() : load_some(reinterpret_cast<const T*>(row) + col_idx, cols);
-      }
-      transpose(square);
+      load_square<T>(tile, key_idx, col_idx, cols, square);
       for (std::size_t i = 0; i < cols; ++i) store(panel + (col_idx + i) * kPanel, square[i]);
     }
   }
@@ -106,10 +115,68 @@ void load_values(const AttentionBlock& block, const AttentionTile& tile, KeyRang
   }
 }
 
+/// The vector at `at` of a row that ends at `cols`, zero beyond.
 template <typename T>
-void load_tile(const AttentionBlock& block, const AttentionTile& tile, KeyRange needed) {
-  load_keys<T>(block, tile, needed);
-  load_values<T>(block, tile, needed);
+inline F32x16 load_inside(const T* row, std::size_t cols, std::size_t at) {
+  return at < cols ? load_some(row + at, cols - at) : zero();
+}
+
+/// Scores of few rows: keys are turned in registers and used at once, for turned keys in memory would be read only once.
+/// What comes next, these keys' values and the next tile's keys, is asked for on the way: memory is what bounds this.
+template <int Rows, typename T>
+void score_few_rows(const AttentionBlock& block, const AttentionTile& tile, const AttentionTile& next, KeyRange seen) {
+  for (std::size_t key_idx = seen.first / kLanes * kLanes; key_idx < seen.last; key_idx += kLanes) {
+    F32x16 sum[Rows];
+    for (F32x16& value : sum) value = zero();
+    for (std::size_t col_idx = 0; col_idx < block.head_dim; col_idx += kLanes) {
+      const std::size_t cols = min_of(block.head_dim - col_idx, kLanes);
+      const float* queries = block.queries + col_idx * kRows;
+      if (col_idx * sizeof(T) % kLineBytes == 0) {
+        for (std::size_t i = 0; i < kLanes; ++i) {
+          __builtin_prefetch(tile.v[key_idx + i] + col_idx * sizeof(T));
+          __builtin_prefetch(next.k[key_idx + i] + col_idx * sizeof(T));
+        }
+      }
+      F32x16 square[kLanes];
+      if (cols == kLanes) {  // apart, so that the square stays in registers
+        load_square<T>(tile, key_idx, col_idx, kLanes, square);
+        for (std::size_t i = 0; i < kLanes; ++i)
+          for (int r = 0; r < Rows; ++r) sum[r] = fma(set1(queries[i * kRows + r]), square[i], sum[r]);
+      } else {
+        load_square<T>(tile, key_idx, col_idx, cols, square);
+        for (std::size_t i = 0; i < cols; ++i)
+          for (int r = 0; r < Rows; ++r) sum[r] = fma(set1(queries[i * kRows + r]), square[i], sum[r]);
+      }
+    }
+    for (int r = 0; r < Rows; ++r) store(block.scores + r * kTileKeys + key_idx, sum[r]);
+  }
+}
+
+/// Weighted values of few rows, straight from where they are stored.
+template <int Rows, typename T>
+void value_few_rows(const AttentionBlock& block, const AttentionTile& tile, KeyRange seen, const AttentionState& state,
+                    const float* shrink) {
+  const std::size_t columns = padded_columns(block);
+  for (std::size_t col_idx = 0; col_idx < block.head_dim; col_idx += kFewRowsVectors * kLanes) {
+    F32x16 sum[Rows][kFewRowsVectors];
+    for (int r = 0; r < Rows; ++r) {
+      for (int v = 0; v < kFewRowsVectors; ++v)
+        sum[r][v] = load(state.out + r * columns + col_idx + v * kLanes) * set1(shrink[r]);
+    }
+    const bool whole = col_idx + kFewRowsVectors * kLanes <= block.head_dim;
+    for (std::size_t key_idx = seen.first; key_idx < seen.last; ++key_idx) {
+      const T* row = reinterpret_cast<const T*>(tile.v[key_idx]) + col_idx;
+      F32x16 column[kFewRowsVectors];
+      for (int v = 0; v < kFewRowsVectors; ++v)
+        column[v] = whole ? load(row + v * kLanes) : load_inside(row, block.head_dim - col_idx, v * kLanes);
+      for (int r = 0; r < Rows; ++r) {
+        const F32x16 weight = set1(block.scores[r * kTileKeys + key_idx]);
+        for (int v = 0; v < kFewRowsVectors; ++v) sum[r][v] = fma(weight, column[v], sum[r][v]);
+      }
+    }
+    for (int r = 0; r < Rows; ++r)
+      for (int v = 0; v < kFewRowsVectors; ++v) store(state.out + r * columns + col_idx + v * kLanes, sum[r][v]);
+  }
 }
 
 /// Turns the scores of one tile of rows into weights, and says by how much what was summed before shrinks.
@@ -162,6 +229,54 @@ void for_each_row_tile(const AttentionBlock& block, std::size_t tile_key, Body b
   }
 }
 
+template <int Rows, typename T>
+void attend_few_rows(const AttentionBlock& block, const AttentionTile& tile, const AttentionTile& next,
+                     const AttentionState& state, KeyRange seen) {
+  alignas(64) float shrink[kLanes];
+  score_few_rows<Rows, T>(block, tile, next, seen);
+  softmax_rows(block, state, tile.first_key, 0, block.rows, seen, shrink);
+  value_few_rows<Rows, T>(block, tile, seen, state, shrink);
+}
+
+template <typename T>
+void attend_many_rows(const AttentionBlock& block, const AttentionTile& tile, const AttentionState& state, KeyRange needed) {
+  const std::size_t key = tile.first_key;
+  const std::size_t columns = padded_columns(block);
+  load_keys<T>(block, tile, needed);
+  load_values<T>(block, tile, needed);
+  for (std::size_t panel = needed.first / kPanel; panel * kPanel < needed.last; ++panel) {
+    for_each_row_tile(block, key, [&](std::size_t row, std::size_t rows, KeyRange seen) {
+      if (seen.last <= panel * kPanel || seen.first >= (panel + 1) * kPanel) return;
+      product_rows<1, kRows>(rows, block.queries + row * block.head_dim, block.keys + panel * kPanel * block.head_dim,
+                             block.head_dim, block.scores + row * kTileKeys + panel * kPanel, kTileKeys, nullptr);
+    });
+  }
+  alignas(64) float shrink[kMaxQueryRows + kLanes];
+  for_each_row_tile(block, key, [&](std::size_t row, std::size_t rows, KeyRange seen) {
+    softmax_rows(block, state, key, row, rows, seen, shrink + row);
+  });
+  for (std::size_t col = 0; col < columns; col += kPanel) {
+    const float* panel = block.values + col * kTileKeys;
+    for_each_row_tile(block, key, [&](std::size_t row, std::size_t rows, KeyRange seen) {
+      product_rows<kTileKeys, 1>(rows, block.scores + row * kTileKeys + seen.first, panel + seen.first * kPanel,
+                                 seen.last - seen.first, state.out + row * columns + col, columns, shrink + row);
+    });
+  }
+}
+
+template <typename T>
+void attend_typed_tile(const AttentionBlock& block, const AttentionTile& tile, const AttentionTile& next,
+                       const AttentionState& state) {
+  const KeyRange needed = visible_keys(block, tile.first_key, block.first_pos, block.first_pos + block.positions - 1);
+  if (needed.empty()) return;
+  if (block.rows == 1) return attend_few_rows<1, T>(block, tile, next, state, needed);
+  if (block.rows == 2) return attend_few_rows<2, T>(block, tile, next, state, needed);
+  if constexpr (kProductRows >= 4) {
+    if (block.rows <= 4) return attend_few_rows<4, T>(block, tile, next, state, needed);
+  }
+  attend_many_rows<T>(block, tile, state, needed);
+}
+
 }  // namespace
 
 void pack_queries(const AttentionBlock& block, const float* q, std::size_t q_stride, float factor) {
@@ -195,34 +310,12 @@ void start_state(const AttentionBlock& block, const AttentionState& state) {
   for (std::size_t i = 0; i < rows; ++i) state.max[i] = kNoScore;
 }
 
-void attend_tile(const AttentionBlock& block, const AttentionTile& tile, const AttentionState& state) {
-  const std::size_t key = tile.first_key;
-  const std::size_t columns = padded_columns(block);
-  const KeyRange needed = visible_keys(block, key, block.first_pos, block.first_pos + block.positions - 1);
-  if (needed.empty()) return;
+void attend_tile(const AttentionBlock& block, const AttentionTile& tile, const AttentionTile& next,
+                 const AttentionState& state) {
   switch (block.type) {
-    case KvType::F32: load_tile<float>(block, tile, needed); break;
-    case KvType::F16: load_tile<F16>(block, tile, needed); break;
-    case KvType::BF16: load_tile<Bf16>(block, tile, needed); break;
-  }
-
-  for (std::size_t panel = needed.first / kPanel; panel * kPanel < needed.last; ++panel) {
-    for_each_row_tile(block, key, [&](std::size_t row, std::size_t rows, KeyRange seen) {
-      if (seen.last <= panel * kPanel || seen.first >= (panel + 1) * kPanel) return;
-      product_rows<1, kRows>(rows, block.queries + row * block.head_dim, block.keys + panel * kPanel * block.head_dim,
-                             block.head_dim, block.scores + row * kTileKeys + panel * kPanel, kTileKeys, nullptr);
-    });
-  }
-  alignas(64) float shrink[kMaxQueryRows + kLanes];
-  for_each_row_tile(block, key, [&](std::size_t row, std::size_t rows, KeyRange seen) {
-    softmax_rows(block, state, key, row, rows, seen, shrink + row);
-  });
-  for (std::size_t col = 0; col < columns; col += kPanel) {
-    const float* panel = block.values + col * kTileKeys;
-    for_each_row_tile(block, key, [&](std::size_t row, std::size_t rows, KeyRange seen) {
-      product_rows<kTileKeys, 1>(rows, block.scores + row * kTileKeys + seen.first, panel + seen.first * kPanel,
-                                 seen.last - seen.first, state.out + row * columns + col, columns, shrink + row);
-    });
+    case KvType::F32: return attend_typed_tile<float>(block, tile, next, state);
+    case KvType::F16: return attend_typed_tile<F16>(block, tile, next, state);
+    case KvType::BF16: return attend_typed_tile<Bf16>(block, tile, next, state);
   }
 }
 

@@ -1,0 +1,100 @@
+// Attention of the 270M (1 kv head, group of 4, window 512) and of the 12B (8 kv heads, group of 2, window 1024).
+#include "kernels/attention.h"
+
+#include <benchmark/benchmark.h>
+
+#include <random>
+#include <vector>
+
+#include "kernels/peak.h"
+
+namespace ebb::bench {
+namespace {
+
+using kernels::AttentionShape;
+using kernels::KvType;
+using kernels::KvView;
+using kernels::ThreadPool;
+
+struct Model {
+  std::size_t q_heads;
+  std::size_t kv_heads;
+};
+constexpr Model kModels[] = {{4, 1}, {16, 8}};
+constexpr std::size_t kHeadDim = 256;
+
+std::vector<float> random_floats(std::size_t count) {
+  std::mt19937 generator(1);
+  std::normal_distribution<float> normal;
+  std::vector<float> values(count);
+  for (float& value : values) value = normal(generator);
+  return values;
+}
+
+/// Multiply-adds of scores and values over the keys that are visible.
+double attention_macs(const AttentionShape& shape) {
+  double keys = 0;
+  for (std::size_t pos = shape.first_pos; pos < shape.first_pos + shape.rows; ++pos)
+    keys += static_cast<double>(shape.window == 0 ? pos + 1 : std::min(pos + 1, shape.window));
+  return 2.0 * keys * static_cast<double>(shape.q_heads * shape.head_dim);
+}
+
+// Arguments: model, first position, rows, window, threads.
+void bench_attention(benchmark::State& state) {
+  const Model& model = kModels[state.range(0)];
+  const AttentionShape shape{.first_pos = static_cast<std::size_t>(state.range(1)),
+                             .rows = static_cast<std::size_t>(state.range(2)),
+                             .q_heads = model.q_heads,
+                             .kv_heads = model.kv_heads,
+                             .head_dim = kHeadDim,
+                             .window = static_cast<std::size_t>(state.range(3)),
+                             .scale = 0.0625f};
+  const auto thread_count = static_cast<int>(state.range(4));
+  ThreadPool threads(thread_count);
+  const std::size_t positions = shape.first_pos + shape.rows;
+  const std::size_t width = shape.kv_heads * kHeadDim;
+  const std::vector<float> q = random_floats(shape.rows * shape.q_heads * kHeadDim);
+  const std::vector<float> kv = random_floats(positions * width);
+  std::vector<std::byte> k(positions * width * 2);
+  std::vector<std::byte> v(positions * width * 2);
+  KvView view;
+  view.k = k.data();
+  view.v = v.data();
+  view.type = KvType::F16;
+  view.slots = positions;
+  view.run_tokens = positions;
+  view.head_stride_bytes = positions * kHeadDim * 2;
+  view.run_stride_bytes = positions * width * 2;
+  kernels::kv_store(threads, kv.data(), kv.data(), width, 0, positions, shape.kv_heads, kHeadDim, view);
+  std::vector<float> out(q.size());
+  std::vector<std::byte> bytes(kernels::attention_workspace_bytes(thread_count, shape.rows, shape.q_heads, kHeadDim) + 64);
+  void* workspace = bytes.data();
+  std::size_t space = bytes.size();
+  std::align(64, bytes.size() - 64, workspace, space);
+  for (auto _ : state) {
+    kernels::attention(threads, shape, q.data(), shape.q_heads * kHeadDim, view, view, out.data(),
+                       static_cast<std::byte*>(workspace));
+    benchmark::ClobberMemory();
+  }
+  report_macs(state, attention_macs(shape), thread_count);
+  state.SetItemsProcessed(state.iterations() * state.range(2));
+}
+
+BENCHMARK(bench_attention)
+    ->ArgNames({"model", "pos", "rows", "window", "threads"})
+    ->Args({0, 0, 512, 512, 1})
+    ->Args({0, 0, 512, 512, 2})
+    ->Args({0, 1536, 512, 512, 1})
+    ->Args({0, 1536, 512, 0, 1})
+    ->Args({0, 1536, 512, 0, 2})
+    ->Args({0, 600, 1, 512, 1})
+    ->Args({0, 600, 1, 512, 2})
+    ->Args({0, 32000, 1, 0, 1})
+    ->Args({0, 32000, 1, 0, 2})
+    ->Args({1, 0, 512, 1024, 2})
+    ->Args({1, 4096, 1, 0, 2})
+    ->UseRealTime()
+    ->Unit(benchmark::kMicrosecond);
+
+}  // namespace
+}  // namespace ebb::bench
