@@ -281,8 +281,8 @@ class Other(Folder):
 class Chat(Folder):
     def test_lines_of_a_pipe_are_messages(self):
         file = self.folder / "c.json"
-        lines = ("Hello", "Go\\", "on", "/regen", f"/save {file}", "/system Be terse", "/memory", "/help", "/rset", "/reset",
-                 f"/load {file}", "/load /nowhere", "/exit", "")
+        lines = ("Hello", "Go\\", "on", "/regen", f"/save {file}", "/system Be terse", "/memory", "/help", "/rset",
+                 "/reset", f"/load {file}", "/load /nowhere", "/exit", "")
         done = self.ebb("chat", "-n", "4", "--temp", "0", stdin="\n".join(lines))
         self.assertEqual(done.returncode, 0, done.err)
         saved = json.loads(file.read_text())
