@@ -86,7 +86,8 @@ class Run(Folder):
         self.assertEqual(len(texts), 1)
         joined = self.ebb("run", "-n", "1", "--json", "-p", "abc", stdin="def\n")
         whole = self.ebb("run", "-n", "1", "--json", "-p", "abc\n\ndef")
-        self.assertEqual(json.loads(joined.out)["usage"]["prompt_tokens"], json.loads(whole.out)["usage"]["prompt_tokens"])
+        prompt_tokens = [json.loads(done.out)["usage"]["prompt_tokens"] for done in (joined, whole)]
+        self.assertEqual(prompt_tokens[0], prompt_tokens[1])
 
     def test_open_pipe_that_stays_silent_does_not_hang(self):
         reading, writing = os.pipe()
@@ -102,9 +103,10 @@ class Run(Folder):
         again = json.loads(self.ebb("run", "-p", "abc", "-n", "12", "--json", "-s", str(first["seed"])).out)
         self.assertEqual(first["tokens"], again["tokens"])
 
-    def test_a_folder_is_a_model_too(self):
-        done = self.ebb(*self.GREEDY, "-p", "abc", model=BASE)
-        self.assertEqual(done.returncode, 0, done.err)
+    def test_folder_and_gguf_of_one_model_agree(self):
+        words = (*self.GREEDY, "-p", "abc", "--raw", "--exact", "--json")
+        folder, gguf = (json.loads(self.ebb(*words, model=model).out) for model in (BASE, GGUF))
+        self.assertEqual(folder["tokens"], gguf["tokens"])
 
     def test_raw_text_with_bos_has_one_bos(self):  # T3
         plain = json.loads(self.ebb("run", "-n", "1", "--json", "--raw", "-p", "abc").out)
@@ -142,7 +144,8 @@ class Run(Folder):
 
     def test_dead_pipe_ends_quietly(self):  # C7
         process = subprocess.Popen([BINARY, "run", "-p", "abc", "-n", "200", "-lv", "0"], stdout=subprocess.PIPE,
-                                   stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, env=self.environment(EBB_MODEL=str(GGUF)))
+                                   stderr=subprocess.PIPE, stdin=subprocess.DEVNULL,
+                                   env=self.environment(EBB_MODEL=str(GGUF)))
         process.stdout.close()
         err = process.stderr.read()
         process.stderr.close()
@@ -244,7 +247,8 @@ class Other(Folder):
         file.write_text("the quick brown fox " * 40)
         done = self.ebb("perplexity", "-f", str(file), "-c", "16")
         self.assertEqual(done.returncode, 0, done.err)
-        self.assertRegex(done.out, r"^perplexity [0-9.]+ \+/- [0-9.]+ \([0-9]+ windows of 16, [0-9]+ tokens scored\)\n$")
+        self.assertRegex(done.out, r"^perplexity [0-9.]+ \+/- [0-9.]+ "
+                                   r"\([0-9]+ windows of 16, [0-9]+ tokens scored\)\n$")
         self.assertGreater(json.loads(self.ebb("perplexity", "-f", str(file), "-c", "16", "--json").out)["windows"], 0)
         file.write_text("short")
         self.assertIn(self.ebb("perplexity", "-f", str(file), "-c", "64").returncode, (1, 2))
@@ -277,12 +281,15 @@ class Other(Folder):
 class Chat(Folder):
     def test_lines_of_a_pipe_are_messages(self):
         file = self.folder / "c.json"
-        done = self.ebb("chat", "-n", "4", "--temp", "0", stdin=f"Hello\nGo\\\non\n/regen\n/save {file}\n/system Be terse\n/memory\n/help\n/rset\n/reset\n/load {file}\n/load /nowhere\n/exit\n")
+        lines = ("Hello", "Go\\", "on", "/regen", f"/save {file}", "/system Be terse", "/memory", "/help", "/rset",
+                 "/reset", f"/load {file}", "/load /nowhere", "/exit", "")
+        done = self.ebb("chat", "-n", "4", "--temp", "0", stdin="\n".join(lines))
         self.assertEqual(done.returncode, 0, done.err)
         saved = json.loads(file.read_text())
         self.assertEqual([message["role"] for message in saved["messages"]], ["user", "assistant"] * 2)
         self.assertEqual(saved["messages"][2]["content"], "Go\non")
-        for part in ("prompt style", "4 messages saved", "given back", "4 messages loaded", "did you mean /reset", "/nowhere"):
+        for part in ("prompt style", "4 messages saved", "given back", "4 messages loaded", "did you mean /reset",
+                     "/nowhere"):
             self.assertIn(part, done.err)
         self.assertIn("/regen", done.out)
 
