@@ -27,7 +27,8 @@ struct HistoryEnd {
   void operator()(History* history) const { history_end(history); }
 };
 
-void on_resize(int) {}  // only there to wake up the read below
+volatile sig_atomic_t resized = 0;
+void on_resize(int) { resized = 1; }
 
 // libedit thinks in wide characters of the locale, and a locale that is not UTF-8 would lose Chinese text.
 void use_utf8_locale() {
@@ -51,19 +52,20 @@ Typing& typing_of(EditLine* editor) {
 int read_character(EditLine* editor, wchar_t* character) {
   std::mbstate_t state{};
   while (true) {
+    if (!wait_readable(STDIN_FILENO)) {
+      const LineInfo* line = el_line(editor);
+      typing_of(editor).had_text = line->lastchar > line->buffer;
+      return -1;
+    }
+    if (resized != 0) {
+      resized = 0;
+      el_resize(editor);
+    }
     char byte = 0;
     const ssize_t count = ::read(STDIN_FILENO, &byte, 1);
     if (count == 0) return 0;
-    if (count < 0) {
-      if (errno != EINTR) return -1;
-      if (interrupted()) {
-        const LineInfo* line = el_line(editor);
-        typing_of(editor).had_text = line->lastchar > line->buffer;
-        return -1;
-      }
-      el_resize(editor);
-      continue;
-    }
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return -1;
     const std::size_t used = std::mbrtowc(character, &byte, 1, &state);
     if (used == static_cast<std::size_t>(-2)) continue;
     if (used == static_cast<std::size_t>(-1)) {

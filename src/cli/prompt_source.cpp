@@ -24,6 +24,7 @@ Result<std::string> read_all(int descriptor, const std::string& name) {
   std::string text;
   std::array<char, 65536> buffer;
   while (true) {
+    if (!wait_readable(descriptor)) return fail(ErrorCode::Cancelled, "stopped while reading " + name);
     const ssize_t count = read(descriptor, buffer.data(), buffer.size());
     if (count == 0) return text;
     if (count > 0) {
@@ -34,8 +35,6 @@ Result<std::string> read_all(int descriptor, const std::string& name) {
       }
     } else if (errno != EINTR) {
       return fail(ErrorCode::Io, fmt::format("{}: cannot be read: {}", name, std::strerror(errno)));
-    } else if (interrupted()) {
-      return fail(ErrorCode::Cancelled, "stopped while reading " + name);
     }
   }
 }

@@ -1,10 +1,13 @@
 #include "cli/terminal.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <poll.h>
 #include <signal.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
@@ -23,10 +26,15 @@ constexpr auto kLineStep = std::chrono::seconds(5);
 constexpr std::size_t kBarCells = 24;
 
 volatile sig_atomic_t interrupt_flag = 0;
+// The handler writes here, so that a wait ends even when the signal comes just before it, or to another thread.
+std::array<int, 2> interrupt_pipe{-1, -1};
 
 void on_interrupt(int) {
   if (interrupt_flag != 0) _exit(kExitInterrupted);
   interrupt_flag = 1;
+  const int kept = errno;
+  [[maybe_unused]] const ssize_t written = write(interrupt_pipe[1], "", 1);
+  errno = kept;
 }
 
 bool colours_allowed() {
@@ -50,6 +58,7 @@ bool stdout_is_terminal() { return isatty(STDOUT_FILENO) != 0; }
 bool stderr_is_terminal() { return isatty(STDERR_FILENO) != 0; }
 
 void install_signal_handlers() {
+  if (pipe2(interrupt_pipe.data(), O_CLOEXEC | O_NONBLOCK) != 0) interrupt_pipe = {-1, -1};
   struct sigaction action {};
   action.sa_handler = on_interrupt;  // without SA_RESTART: a read that waits for the user must notice
   sigemptyset(&action.sa_mask);
@@ -58,7 +67,20 @@ void install_signal_handlers() {
 }
 
 bool interrupted() { return interrupt_flag != 0; }
-void clear_interrupt() { interrupt_flag = 0; }
+void clear_interrupt() {
+  std::array<char, 8> taken;
+  while (read(interrupt_pipe[0], taken.data(), taken.size()) > 0) {
+  }
+  interrupt_flag = 0;
+}
+
+bool wait_readable(int descriptor) {
+  std::array<pollfd, 2> watched{{{descriptor, POLLIN, 0}, {interrupt_pipe[0], POLLIN, 0}}};
+  while (!interrupted()) {
+    if (poll(watched.data(), watched.size(), -1) >= 0 || errno != EINTR) return !interrupted();
+  }
+  return false;
+}
 
 Status write_output(std::string_view text) {
   const bool written = std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0;

@@ -24,6 +24,8 @@ inline constexpr int kExitInterrupted = 130;  // what a shell reports after Ctrl
 void install_signal_handlers();
 [[nodiscard]] bool interrupted();
 void clear_interrupt();
+/// Waits until `descriptor` can be read; false when Ctrl-C comes first, at whatever moment and on whichever thread.
+[[nodiscard]] bool wait_readable(int descriptor);
 
 /// Writes and flushes. Errors: Io (disk full, closed).
 [[nodiscard]] Status write_output(std::string_view text);
