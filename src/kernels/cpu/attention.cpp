@@ -21,15 +21,14 @@ std::size_t divide_up(std::size_t value, std::size_t by) { return (value + by - 
 std::size_t padded_rows(std::size_t rows) { return round_up(rows, kProductRowsLcm); }
 std::size_t padded_columns(std::size_t head_dim) { return round_up(head_dim, kColumnPadding); }
 
-std::size_t state_floats(std::size_t rows, std::size_t head_dim) {
+std::size_t state_floats(std::size_t rows) {
   const std::size_t padded = padded_rows(rows);
-  return padded * (padded_columns(head_dim) + kSumLanes) + round_up(padded, kLineFloats);
+  return padded * (kMaxHeadDim + kSumLanes) + round_up(padded, kLineFloats);
 }
 
 std::size_t scratch_floats(std::size_t rows, std::size_t head_dim) {
   const std::size_t padded = padded_rows(rows);
-  return round_up(padded * head_dim, kLineFloats) + kLineFloats + 2 * kTileKeys * padded_columns(head_dim) +
-         padded * kTileKeys + 2 * state_floats(rows, head_dim);
+  return padded * (kMaxHeadDim + kTileKeys) + 2 * kTileKeys * padded_columns(head_dim) + 2 * state_floats(rows);
 }
 
 /// Hands out the workspace piece by piece.
@@ -41,10 +40,10 @@ class Carver {
     at_ += round_up(floats, kLineFloats);
     return taken;
   }
-  AttentionState take_state(std::size_t rows, std::size_t head_dim) {
+  AttentionState take_state(std::size_t rows) {
     const std::size_t padded = padded_rows(rows);
     AttentionState state;
-    state.out = take(padded * padded_columns(head_dim));
+    state.out = take(padded * kMaxHeadDim);
     state.sum = take(padded * kSumLanes);
     state.max = take(padded);
     return state;
@@ -77,8 +76,8 @@ struct Call {
   }
 };
 
-Scratch make_scratch(const Call& call, float* workspace, std::size_t max_rows, std::size_t first_row, std::size_t positions,
-                     std::size_t kv_head) {
+Scratch make_scratch(const Call& call, float* workspace, std::size_t max_rows, std::size_t first_row,
+                     std::size_t positions, std::size_t kv_head) {
   Scratch scratch;
   AttentionBlock& block = scratch.block;
   block.first_pos = call.shape.first_pos + first_row;
@@ -89,12 +88,12 @@ Scratch make_scratch(const Call& call, float* workspace, std::size_t max_rows, s
   block.window = call.shape.window;
   block.type = call.fresh.type;
   Carver carver(workspace);
-  block.queries = carver.take(padded_rows(max_rows) * block.head_dim + kLineFloats);
+  block.queries = carver.take(padded_rows(max_rows) * kMaxHeadDim);
   block.keys = carver.take(kTileKeys * padded_columns(block.head_dim));
   block.values = carver.take(kTileKeys * padded_columns(block.head_dim));
   block.scores = carver.take(padded_rows(max_rows) * kTileKeys);
-  scratch.segment = carver.take_state(max_rows, block.head_dim);
-  scratch.total = carver.take_state(max_rows, block.head_dim);
+  scratch.segment = carver.take_state(max_rows);
+  scratch.total = carver.take_state(max_rows);
   const float* q = call.q + first_row * call.q_stride + kv_head * call.group * block.head_dim;
   call.vector.pack_queries(block, q, call.q_stride, call.factor);
   return scratch;
@@ -148,8 +147,8 @@ float* out_of(const Call& call, std::size_t first_row, std::size_t kv_head) {
 }
 
 /// All keys of a block of query rows, segment after segment.
-void attend_block(const Call& call, float* workspace, std::size_t max_rows, std::size_t first_row, std::size_t positions,
-                  std::size_t kv_head) {
+void attend_block(const Call& call, float* workspace, std::size_t max_rows, std::size_t first_row,
+                  std::size_t positions, std::size_t kv_head) {
   const Scratch scratch = make_scratch(call, workspace, max_rows, first_row, positions, kv_head);
   const AttentionBlock& block = scratch.block;
   const std::size_t first_key = call.oldest_key(block.first_pos);
@@ -157,7 +156,8 @@ void attend_block(const Call& call, float* workspace, std::size_t max_rows, std:
   const bool one_segment = first_key / kSegmentKeys == (last_key - 1) / kSegmentKeys;
   if (!one_segment) call.vector.start_state(block, scratch.total);
   for (std::size_t key = first_key / kSegmentKeys * kSegmentKeys; key < last_key; key += kSegmentKeys) {
-    attend_segment(call, block, kv_head, std::max(key, first_key), std::min(key + kSegmentKeys, last_key), scratch.segment);
+    attend_segment(call, block, kv_head, std::max(key, first_key), std::min(key + kSegmentKeys, last_key),
+                   scratch.segment);
     if (!one_segment) call.vector.merge_state(block, scratch.total, scratch.segment);
   }
   call.vector.finish(block, one_segment ? scratch.segment : scratch.total, out_of(call, first_row, kv_head),
@@ -170,15 +170,16 @@ void attend_split(ThreadPool& threads, const Call& call, float* workspace, std::
   const AttentionShape& shape = call.shape;
   const std::size_t rows = shape.rows * call.group;
   const auto thread_count = static_cast<std::size_t>(threads.thread_count());
-  const std::size_t segments_per_round = std::max<std::size_t>(1, kSplitPiecesPerThread * thread_count / shape.kv_heads);
+  const std::size_t segments_per_round =
+      std::max<std::size_t>(1, kSplitPiecesPerThread * thread_count / shape.kv_heads);
   const std::size_t first_key = call.oldest_key(shape.first_pos);
   const std::size_t last_key = shape.first_pos + shape.rows;
   const std::size_t first_segment = first_key / kSegmentKeys;
   const std::size_t last_segment = divide_up(last_key, kSegmentKeys);
   float* partials = workspace + thread_count * scratch_stride;
-  float* totals = partials + segments_per_round * shape.kv_heads * state_floats(kSplitRows, shape.head_dim);
+  float* totals = partials + segments_per_round * shape.kv_heads * state_floats(kSplitRows);
   const auto state_at = [&](float* base, std::size_t idx) {
-    return Carver(base + idx * state_floats(kSplitRows, shape.head_dim)).take_state(kSplitRows, shape.head_dim);
+    return Carver(base + idx * state_floats(kSplitRows)).take_state(kSplitRows);
   };
 
   AttentionBlock block;
@@ -209,14 +210,15 @@ std::size_t attention_workspace_bytes(int thread_count, std::size_t rows, std::s
   const auto threads = static_cast<std::size_t>(thread_count);
   const std::size_t block_rows = std::min(rows * q_heads, kMaxQueryRows);
   const std::size_t split_states = (kSplitPiecesPerThread + 2) * threads;  // partial ones and totals, see attend_split
-  return sizeof(float) * (threads * scratch_floats(block_rows, head_dim) + split_states * state_floats(kSplitRows, head_dim));
+  return sizeof(float) * (threads * scratch_floats(block_rows, head_dim) + split_states * state_floats(kSplitRows));
 }
 
-void attention(ThreadPool& threads, const AttentionShape& shape, const float* q, std::size_t q_stride, const KvView& past,
-               const KvView& fresh, float* out, std::byte* workspace) {
+void attention(ThreadPool& threads, const AttentionShape& shape, const float* q, std::size_t q_stride,
+               const KvView& past, const KvView& fresh, float* out, std::byte* workspace) {
   EBB_CHECK(shape.kv_heads > 0 && shape.q_heads % shape.kv_heads == 0, "{} query heads, {} kv heads", shape.q_heads,
             shape.kv_heads);
-  EBB_CHECK(shape.head_dim > 0 && shape.head_dim % 8 == 0 && shape.head_dim <= 256, "head_dim {}", shape.head_dim);
+  EBB_CHECK(shape.head_dim > 0 && shape.head_dim % 8 == 0 && shape.head_dim <= kMaxHeadDim, "head_dim {}",
+            shape.head_dim);
   EBB_CHECK(shape.first_pos == 0 || past.type == fresh.type, "two KV types");
   EBB_CHECK(reinterpret_cast<std::uintptr_t>(workspace) % 64 == 0, "workspace not aligned to 64 bytes");
   if (shape.rows == 0) return;
@@ -231,20 +233,22 @@ void attention(ThreadPool& threads, const AttentionShape& shape, const float* q,
                   vector_kernels(simd_level()),
                   shape.q_heads / shape.kv_heads,
                   static_cast<float>(static_cast<double>(shape.scale) * kLog2E)};
-  EBB_CHECK(call.group <= kSplitRows, "{} query heads share a kv head", call.group);
+  EBB_CHECK(call.group <= kMaxQueryRows, "{} query heads share a kv head", call.group);
 
   const auto thread_count = static_cast<std::size_t>(threads.thread_count());
   float* scratch = reinterpret_cast<float*>(workspace);
   const std::size_t max_rows = std::min(shape.rows * shape.q_heads, kMaxQueryRows);
   const std::size_t scratch_stride = scratch_floats(max_rows, shape.head_dim);
   const std::size_t visible_keys = shape.first_pos + shape.rows - call.oldest_key(shape.first_pos);
-  if (shape.rows * call.group <= kSplitRows && shape.rows * shape.kv_heads < 2 * thread_count && visible_keys > kSegmentKeys) {
+  if (shape.rows * call.group <= kSplitRows && shape.rows * shape.kv_heads < 2 * thread_count &&
+      visible_keys > kSegmentKeys) {
     attend_split(threads, call, scratch, scratch_stride);
     return;
   }
 
   const std::size_t wanted_blocks = divide_up(kBlocksPerThread * thread_count, shape.kv_heads);
-  const std::size_t positions = std::clamp<std::size_t>(divide_up(shape.rows, wanted_blocks), 1, kMaxQueryRows / call.group);
+  const std::size_t positions =
+      std::clamp<std::size_t>(divide_up(shape.rows, wanted_blocks), 1, kMaxQueryRows / call.group);
   const std::size_t blocks = divide_up(shape.rows, positions);
   threads.parallel_for(blocks * shape.kv_heads, [&](std::size_t piece_idx, int thread_idx) {
     // The last rows see the most keys: they go first, so that short pieces fill the gaps at the end.

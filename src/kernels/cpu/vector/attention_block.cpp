@@ -1,7 +1,9 @@
 // One block of queries against tiles of 64 keys: scores, running softmax, weighted values.
 // Scores and values are the same small product, C += A B with B in panels of a few vectors: scores with B = keys turned
-// (keys of a panel side by side), values with B = values as they are. Each element of C is one chain of multiply-adds over
-// the inner index in rising order, whatever rows it shares a tile with; that makes results independent of batching.
+// (keys of a panel side by side), values with B = values as they are. Each element of C is one chain of multiply-adds
+// over the inner index in rising order, whatever rows it shares a tile with; that makes results independent of
+// batching.
+#include "kernels/cpu/vector/product.h"
 #include "kernels/internal/f32x16.h"
 #include "kernels/internal/vector_table.h"
 
@@ -9,10 +11,10 @@ namespace ebb::kernels::EBB_SIMD_LEVEL {
 namespace {
 
 constexpr std::size_t kRows = kProductRows;
-constexpr std::size_t kPanel = kProductVectors * kLanes;
 constexpr int kFewRowsVectors = 2;
 constexpr std::size_t kLineBytes = 64;
-static_assert(kProductRowsLcm % kRows == 0 && kColumnPadding % kPanel == 0 && kTileKeys % kPanel == 0 && kRows <= kLanes);
+static_assert(kProductRowsLcm % kRows == 0 && kColumnPadding % kPanel == 0 && kTileKeys % kPanel == 0 &&
+              kRows <= kLanes);
 static_assert(kColumnPadding % (kFewRowsVectors * kLanes) == 0);
 
 constexpr float kNoScore = -0x1p120f;  // below any score, yet finite: differences with it stay numbers
@@ -38,44 +40,6 @@ KeyRange visible_keys(const AttentionBlock& block, std::size_t tile_key, std::si
   const std::size_t begin = max_of(oldest, tile_key);
   if (begin >= end) return {};
   return {begin - tile_key, end - tile_key};
-}
-
-/// C[r][0 .. kPanel) = C * c_scale[r] + sum over k of A[r][k] B[k][..]; without c_scale C counts as zero.
-template <int Rows, std::size_t RowStride, std::size_t InnerStride>
-inline void product(const float* a, const float* b, std::size_t inner, float* c, std::size_t c_stride,
-                    const float* c_scale) {
-  F32x16 sum[Rows][kProductVectors];
-  for (int r = 0; r < Rows; ++r) {
-    for (int v = 0; v < kProductVectors; ++v)
-      sum[r][v] = c_scale == nullptr ? zero() : load(c + r * c_stride + v * kLanes) * set1(c_scale[r]);
-  }
-  for (std::size_t k = 0; k < inner; ++k) {
-    F32x16 column[kProductVectors];
-    for (int v = 0; v < kProductVectors; ++v) column[v] = load(b + k * kPanel + v * kLanes);
-    for (int r = 0; r < Rows; ++r) {
-      const F32x16 factor = set1(a[r * RowStride + k * InnerStride]);
-      for (int v = 0; v < kProductVectors; ++v) sum[r][v] = fma(factor, column[v], sum[r][v]);
-    }
-  }
-  for (int r = 0; r < Rows; ++r)
-    for (int v = 0; v < kProductVectors; ++v) store(c + r * c_stride + v * kLanes, sum[r][v]);
-}
-
-/// `rows` rows, rounded up to the next size there is code for; scratch has room for a whole tile of rows.
-template <std::size_t RowStride, std::size_t InnerStride>
-void product_rows(std::size_t rows, const float* a, const float* b, std::size_t inner, float* c, std::size_t c_stride,
-                  const float* c_scale) {
-  if (rows == 1) return product<1, RowStride, InnerStride>(a, b, inner, c, c_stride, c_scale);
-  if constexpr (kProductRows > 2) {
-    if (rows == 2) return product<2, RowStride, InnerStride>(a, b, inner, c, c_stride, c_scale);
-  }
-  if constexpr (kProductRows > 4) {
-    if (rows <= 4) return product<4, RowStride, InnerStride>(a, b, inner, c, c_stride, c_scale);
-  }
-  if constexpr (kProductRows > 8) {
-    if (rows <= 8) return product<8, RowStride, InnerStride>(a, b, inner, c, c_stride, c_scale);
-  }
-  product<kProductRows, RowStride, InnerStride>(a, b, inner, c, c_stride, c_scale);
 }
 
 /// Sixteen keys from key_idx on, `cols` of their columns from col_idx on, turned: vector i is column i of all keys.
@@ -121,8 +85,9 @@ inline F32x16 load_inside(const T* row, std::size_t cols, std::size_t at) {
   return at < cols ? load_some(row + at, cols - at) : zero();
 }
 
-/// Scores of few rows: keys are turned in registers and used at once, for turned keys in memory would be read only once.
-/// What comes next, these keys' values and the next tile's keys, is asked for on the way: memory is what bounds this.
+/// Scores of few rows: keys are turned in registers and used at once, for turned keys in memory would be read only
+/// once. What comes next, these keys' values and the next tile's keys, is asked for on the way: memory is what bounds
+/// this.
 template <int Rows, typename T>
 void score_few_rows(const AttentionBlock& block, const AttentionTile& tile, const AttentionTile& next, KeyRange seen) {
   for (std::size_t key_idx = seen.first / kLanes * kLanes; key_idx < seen.last; key_idx += kLanes) {
@@ -130,7 +95,7 @@ void score_few_rows(const AttentionBlock& block, const AttentionTile& tile, cons
     for (F32x16& value : sum) value = zero();
     for (std::size_t col_idx = 0; col_idx < block.head_dim; col_idx += kLanes) {
       const std::size_t cols = min_of(block.head_dim - col_idx, kLanes);
-      const float* queries = block.queries + col_idx * kRows;
+      const float* queries = block.queries + col_idx;
       if (col_idx * sizeof(T) % kLineBytes == 0) {
         for (std::size_t i = 0; i < kLanes; ++i) {
           __builtin_prefetch(tile.v[key_idx + i] + col_idx * sizeof(T));
@@ -141,11 +106,11 @@ void score_few_rows(const AttentionBlock& block, const AttentionTile& tile, cons
       if (cols == kLanes) {  // apart, so that the square stays in registers
         load_square<T>(tile, key_idx, col_idx, kLanes, square);
         for (std::size_t i = 0; i < kLanes; ++i)
-          for (int r = 0; r < Rows; ++r) sum[r] = fma(set1(queries[i * kRows + r]), square[i], sum[r]);
+          for (int r = 0; r < Rows; ++r) sum[r] = fma(set1(queries[r * kMaxHeadDim + i]), square[i], sum[r]);
       } else {
         load_square<T>(tile, key_idx, col_idx, cols, square);
         for (std::size_t i = 0; i < cols; ++i)
-          for (int r = 0; r < Rows; ++r) sum[r] = fma(set1(queries[i * kRows + r]), square[i], sum[r]);
+          for (int r = 0; r < Rows; ++r) sum[r] = fma(set1(queries[r * kMaxHeadDim + i]), square[i], sum[r]);
       }
     }
     for (int r = 0; r < Rows; ++r) store(block.scores + r * kTileKeys + key_idx, sum[r]);
@@ -156,12 +121,13 @@ void score_few_rows(const AttentionBlock& block, const AttentionTile& tile, cons
 template <int Rows, typename T>
 void value_few_rows(const AttentionBlock& block, const AttentionTile& tile, KeyRange seen, const AttentionState& state,
                     const float* shrink) {
-  const std::size_t columns = padded_columns(block);
   for (std::size_t col_idx = 0; col_idx < block.head_dim; col_idx += kFewRowsVectors * kLanes) {
     F32x16 sum[Rows][kFewRowsVectors];
     for (int r = 0; r < Rows; ++r) {
-      for (int v = 0; v < kFewRowsVectors; ++v)
-        sum[r][v] = load(state.out + r * columns + col_idx + v * kLanes) * set1(shrink[r]);
+      for (int v = 0; v < kFewRowsVectors; ++v) {
+        const float* out = state.out + r * kMaxHeadDim + col_idx + v * kLanes;
+        sum[r][v] = shrink == nullptr ? zero() : load(out) * set1(shrink[r]);
+      }
     }
     const bool whole = col_idx + kFewRowsVectors * kLanes <= block.head_dim;
     for (std::size_t key_idx = seen.first; key_idx < seen.last; ++key_idx) {
@@ -175,17 +141,19 @@ void value_few_rows(const AttentionBlock& block, const AttentionTile& tile, KeyR
       }
     }
     for (int r = 0; r < Rows; ++r)
-      for (int v = 0; v < kFewRowsVectors; ++v) store(state.out + r * columns + col_idx + v * kLanes, sum[r][v]);
+      for (int v = 0; v < kFewRowsVectors; ++v) store(state.out + r * kMaxHeadDim + col_idx + v * kLanes, sum[r][v]);
   }
 }
 
-/// Turns the scores of one tile of rows into weights, and says by how much what was summed before shrinks.
-void softmax_rows(const AttentionBlock& block, const AttentionState& state, std::size_t tile_key, std::size_t first_row,
+/// Turns the scores of one tile of rows into weights, and says by how much what was summed before shrinks. False:
+/// nothing was summed before, in any of the rows.
+bool softmax_rows(const AttentionBlock& block, const AttentionState& state, std::size_t tile_key, std::size_t first_row,
                   std::size_t rows, KeyRange seen, float* shrink) {
   const std::size_t first_vector = seen.first / kLanes;
   const std::size_t last_vector = (seen.last + kLanes - 1) / kLanes;
   alignas(64) float old_max[kLanes] = {};
   alignas(64) float new_max[kLanes] = {};
+  bool started = false;
   for (std::size_t r = 0; r < rows; ++r) {
     const std::size_t pos = block.first_pos + (first_row + r) / block.group;
     const KeyRange own = visible_keys(block, tile_key, pos, pos);
@@ -199,8 +167,11 @@ void softmax_rows(const AttentionBlock& block, const AttentionState& state, std:
       highest = max(highest, kept);
     }
     old_max[r] = state.max[first_row + r];
+    started = started || old_max[r] != kNoScore;
     const float tile_max = reduce_max(highest);
     new_max[r] = tile_max > old_max[r] ? tile_max : old_max[r];
+    if (!own.empty() && new_max[r] == kNoScore)
+      new_max[r] = __builtin_nanf("");  // every score is NaN: not "no key yet"
     state.max[first_row + r] = new_max[r];
   }
   store(shrink, exp2(load(old_max) - load(new_max)));
@@ -216,6 +187,7 @@ void softmax_rows(const AttentionBlock& block, const AttentionState& state, std:
     }
     store(sum, total);
   }
+  return started;
 }
 
 /// Calls body(first row, rows, keys they see) for each tile of rows that sees any key of the tile.
@@ -234,12 +206,13 @@ void attend_few_rows(const AttentionBlock& block, const AttentionTile& tile, con
                      const AttentionState& state, KeyRange seen) {
   alignas(64) float shrink[kLanes];
   score_few_rows<Rows, T>(block, tile, next, seen);
-  softmax_rows(block, state, tile.first_key, 0, block.rows, seen, shrink);
-  value_few_rows<Rows, T>(block, tile, seen, state, shrink);
+  const bool started = softmax_rows(block, state, tile.first_key, 0, block.rows, seen, shrink);
+  value_few_rows<Rows, T>(block, tile, seen, state, started ? shrink : nullptr);
 }
 
 template <typename T>
-void attend_many_rows(const AttentionBlock& block, const AttentionTile& tile, const AttentionState& state, KeyRange needed) {
+void attend_many_rows(const AttentionBlock& block, const AttentionTile& tile, const AttentionState& state,
+                      KeyRange needed) {
   const std::size_t key = tile.first_key;
   const std::size_t columns = padded_columns(block);
   load_keys<T>(block, tile, needed);
@@ -247,19 +220,22 @@ void attend_many_rows(const AttentionBlock& block, const AttentionTile& tile, co
   for (std::size_t panel = needed.first / kPanel; panel * kPanel < needed.last; ++panel) {
     for_each_row_tile(block, key, [&](std::size_t row, std::size_t rows, KeyRange seen) {
       if (seen.last <= panel * kPanel || seen.first >= (panel + 1) * kPanel) return;
-      product_rows<1, kRows>(rows, block.queries + row * block.head_dim, block.keys + panel * kPanel * block.head_dim,
-                             block.head_dim, block.scores + row * kTileKeys + panel * kPanel, kTileKeys, nullptr);
+      product_rows<kMaxHeadDim, kTileKeys>(rows, block.queries + row * kMaxHeadDim,
+                                           block.keys + panel * kPanel * block.head_dim, block.head_dim,
+                                           block.scores + row * kTileKeys + panel * kPanel, nullptr);
     });
   }
   alignas(64) float shrink[kMaxQueryRows + kLanes];
+  bool started[kMaxQueryRows / kRows];
   for_each_row_tile(block, key, [&](std::size_t row, std::size_t rows, KeyRange seen) {
-    softmax_rows(block, state, key, row, rows, seen, shrink + row);
+    started[row / kRows] = softmax_rows(block, state, key, row, rows, seen, shrink + row);
   });
   for (std::size_t col = 0; col < columns; col += kPanel) {
     const float* panel = block.values + col * kTileKeys;
     for_each_row_tile(block, key, [&](std::size_t row, std::size_t rows, KeyRange seen) {
-      product_rows<kTileKeys, 1>(rows, block.scores + row * kTileKeys + seen.first, panel + seen.first * kPanel,
-                                 seen.last - seen.first, state.out + row * columns + col, columns, shrink + row);
+      product_rows<kTileKeys, kMaxHeadDim>(
+          rows, block.scores + row * kTileKeys + seen.first, panel + seen.first * kPanel, seen.last - seen.first,
+          state.out + row * kMaxHeadDim + col, started[row / kRows] ? shrink + row : nullptr);
     });
   }
 }
@@ -280,67 +256,60 @@ void attend_typed_tile(const AttentionBlock& block, const AttentionTile& tile, c
 }  // namespace
 
 void pack_queries(const AttentionBlock& block, const float* q, std::size_t q_stride, float factor) {
-  const F32x16 scale = set1(factor);
-  for (std::size_t first_row = 0; first_row < block.rows; first_row += kRows) {
-    float* tile = block.queries + first_row * block.head_dim;
+  const std::size_t padded_rows = (block.rows + kRows - 1) / kRows * kRows;
+  for (std::size_t row_idx = 0; row_idx < padded_rows; ++row_idx) {
+    float* to = block.queries + row_idx * kMaxHeadDim;
+    const bool is_row = row_idx < block.rows;
+    const float* from = q + (is_row ? row_idx / block.group * q_stride + row_idx % block.group * block.head_dim : 0);
     for (std::size_t col_idx = 0; col_idx < block.head_dim; col_idx += kLanes) {
-      const std::size_t cols = min_of(block.head_dim - col_idx, kLanes);
-      F32x16 square[kLanes];
-      for (std::size_t r = 0; r < kLanes; ++r) {
-        const std::size_t row_idx = first_row + r;
-        if (r >= kRows || row_idx >= block.rows) {
-          square[r] = zero();
-          continue;
-        }
-        const float* row = q + row_idx / block.group * q_stride + row_idx % block.group * block.head_dim;
-        square[r] = load_some(row + col_idx, cols) * scale;
-      }
-      transpose(square);
-      // Sixteen lanes are stored where kRows belong; what is too much is overwritten next, and scratch has room for the last.
-      for (std::size_t i = 0; i < cols; ++i) store(tile + (col_idx + i) * kRows, square[i]);
+      const F32x16 value = load_some(from + col_idx, min_of(block.head_dim - col_idx, kLanes)) * set1(factor);
+      store(to + col_idx, is_row ? value : zero());
     }
   }
 }
 
 void start_state(const AttentionBlock& block, const AttentionState& state) {
-  const std::size_t columns = padded_columns(block);
-  const std::size_t rows = (block.rows + kRows - 1) / kRows * kRows;
-  for (std::size_t i = 0; i < rows * columns; i += kLanes) store(state.out + i, zero());
-  for (std::size_t i = 0; i < rows * kLanes; i += kLanes) store(state.sum + i, zero());
-  for (std::size_t i = 0; i < rows; ++i) state.max[i] = kNoScore;
+  for (std::size_t i = 0; i < block.rows * kLanes; i += kLanes) store(state.sum + i, zero());
+  for (std::size_t i = 0; i < block.rows; ++i) state.max[i] = kNoScore;
 }
 
 void attend_tile(const AttentionBlock& block, const AttentionTile& tile, const AttentionTile& next,
                  const AttentionState& state) {
   switch (block.type) {
-    case KvType::F32: return attend_typed_tile<float>(block, tile, next, state);
-    case KvType::F16: return attend_typed_tile<F16>(block, tile, next, state);
-    case KvType::BF16: return attend_typed_tile<Bf16>(block, tile, next, state);
+    case KvType::F32:
+      return attend_typed_tile<float>(block, tile, next, state);
+    case KvType::F16:
+      return attend_typed_tile<F16>(block, tile, next, state);
+    case KvType::BF16:
+      return attend_typed_tile<Bf16>(block, tile, next, state);
   }
 }
 
 void merge_state(const AttentionBlock& block, const AttentionState& total, const AttentionState& segment) {
   const std::size_t columns = padded_columns(block);
   for (std::size_t r = 0; r < block.rows; ++r) {
+    if (segment.max[r] == kNoScore) continue;
+    const bool started = total.max[r] != kNoScore;
     const float highest = total.max[r] > segment.max[r] ? total.max[r] : segment.max[r];
     const F32x16 keep_total = exp2(set1(total.max[r]) - set1(highest));
     const F32x16 keep_segment = exp2(set1(segment.max[r]) - set1(highest));
     total.max[r] = highest;
     float* sum = total.sum + r * kLanes;
     store(sum, fma(load(segment.sum + r * kLanes), keep_segment, load(sum) * keep_total));
-    for (std::size_t c = r * columns; c < (r + 1) * columns; c += kLanes)
-      store(total.out + c, fma(load(segment.out + c), keep_segment, load(total.out + c) * keep_total));
+    for (std::size_t c = r * kMaxHeadDim; c < r * kMaxHeadDim + columns; c += kLanes) {
+      const F32x16 before = started ? load(total.out + c) * keep_total : zero();
+      store(total.out + c, fma(load(segment.out + c), keep_segment, before));
+    }
   }
 }
 
 void finish(const AttentionBlock& block, const AttentionState& state, float* out, std::size_t out_stride) {
-  const std::size_t columns = padded_columns(block);
   for (std::size_t r = 0; r < block.rows; ++r) {
     const F32x16 inverse = set1(1.0f / reduce_add(load(state.sum + r * kLanes)));
     float* to = out + r / block.group * out_stride + r % block.group * block.head_dim;
     for (std::size_t c = 0; c < block.head_dim; c += kLanes) {
       // Adding zero makes -0 into +0: tiles that a row does not see may have done that already, or not.
-      const F32x16 value = fma(load(state.out + r * columns + c), inverse, zero());
+      const F32x16 value = fma(load(state.out + r * kMaxHeadDim + c), inverse, zero());
       store_some(to + c, value, min_of(block.head_dim - c, kLanes));
     }
   }
