@@ -7,7 +7,17 @@ readonly EBB_LOGS=build/logs
 on_terminal=false
 [[ -t 2 ]] && on_terminal=true
 
-say() { printf '%s\n' "$*" >&2; }
+bar_percent=-1 # what the bar on the terminal shows; -1: no bar stands open
+
+close_bar() {
+  if $on_terminal && ((bar_percent >= 0)); then printf '\n' >&2; fi
+  bar_percent=-1
+}
+
+say() {
+  close_bar
+  printf '%s\n' "$*" >&2
+}
 
 step() { say "== $*"; }
 
@@ -21,20 +31,19 @@ die() {
 }
 
 # show_progress WHAT DONE TOTAL: a bar on a terminal; elsewhere a line at each new tenth.
-progress_tenth=-1
 show_progress() {
-  local what=$1 done_count=$2 total=$3
-  ((total > 0)) || return 0
+  local what=$1 percent bar
+  (($3 > 0)) || return 0
+  percent=$(($2 * 100 / $3))
   if $on_terminal; then
-    local filled=$((done_count * 30 / total)) bar
-    printf -v bar '%*s' "$filled" ''
-    printf '\r%-10s [%-30s] %3d%%' "$what" "${bar// /#}" $((done_count * 100 / total)) >&2
-    if ((done_count >= total)); then printf '\n' >&2; fi
+    ((percent != bar_percent)) || return 0
+    printf -v bar '%*s' $((percent * 30 / 100)) ''
+    printf '\r%-10s [%-30s] %3d%%' "$what" "${bar// /#}" "$percent" >&2
   else
-    local tenth=$((done_count * 10 / total))
-    if ((tenth != progress_tenth)); then say "$what: $((tenth * 10))%"; fi
-    progress_tenth=$tenth
+    ((percent / 10 != bar_percent / 10 || bar_percent < 0)) || return 0
+    printf '%s: %d%%\n' "$what" $((percent / 10 * 10)) >&2
   fi
+  bar_percent=$percent
 }
 
 make_log_folder() {
@@ -83,16 +92,16 @@ first_available() {
   printf '%s\n' "${1%% *}"
 }
 
-# run_apt WHAT ARGUMENTS...: apt-get with a progress bar; its own words go to a log.
+# run_apt DOWNLOAD_LABEL ARGUMENTS...: apt-get with a progress bar; its own words go to a log.
 run_apt() {
-  local what=$1 log=$EBB_LOGS/apt.log rc=0 line kind percent
+  local download_label=$1 log=$EBB_LOGS/apt.log rc=0 line kind percent
   shift
-  progress_tenth=-1
+  close_bar
   while IFS= read -r line; do
     IFS=: read -r kind _ percent _ <<<"$line"
     case $kind in
-      pmstatus) show_progress "$what" "${percent%%.*}" 100 ;;
-      dlstatus) show_progress download "${percent%%.*}" 100 ;;
+      pmstatus) show_progress install "${percent%%.*}" 100 ;;
+      dlstatus) show_progress "$download_label" "${percent%%.*}" 100 ;;
       exit-status) rc=$percent ;;
       *) printf '%s\n' "$line" >>"$log" ;;
     esac
@@ -102,7 +111,7 @@ run_apt() {
     printf 'exit-status::%d\n' "$rc"
   )
   if ((rc != 0)); then
-    if $on_terminal; then say ''; fi
+    close_bar
     tail -n 15 "$log" >&2 || true
     die "apt-get $* failed; the whole log is $log." "Look at the lines above, put that right, and run this again."
   fi
@@ -137,10 +146,10 @@ install_packages() {
   fi
   step "packages: installing ${#names[@]}: ${names[*]}"
   make_log_folder
-  run_apt update update
+  run_apt lists update
   names=()
   for line in "${lines[@]}"; do names+=("$(first_available "$line")"); done
-  run_apt install install -y --no-install-recommends "${names[@]}"
+  run_apt download install -y --no-install-recommends "${names[@]}"
 }
 
 # cache_has FILE -DNAME=VALUE...: whether the build folder was configured with all of these.
@@ -179,7 +188,6 @@ build() {
   local preset=$1 log=$EBB_LOGS/build-$1.log rc=0 line
   shift
   make_log_folder
-  progress_tenth=-1
   step "build: $preset"
   : >"$log"
   while IFS= read -r line; do
@@ -196,7 +204,7 @@ build() {
     printf 'exit-status:%d\n' "$rc"
   )
   if ((rc != 0)); then
-    if $on_terminal; then say ''; fi
+    close_bar
     { grep -v '^\[' "$log" || true; } | tail -n 40 >&2
     if grep -qE 'Killed|virtual memory exhausted|[Cc]annot allocate memory' "$log"; then
       say "The compiler ran out of memory. Try: CMAKE_BUILD_PARALLEL_LEVEL=1 $0"
@@ -214,5 +222,6 @@ system_python() {
 fetch_demo_model() {
   local arguments=()
   if $offline; then arguments=(--offline); fi
+  close_bar
   "$(system_python)" tools/fetch_demo_model.py "${arguments[@]}"
 }

@@ -67,7 +67,8 @@ void bench_attention(benchmark::State& state) {
   view.run_stride_bytes = positions * width * 2;
   kernels::kv_store(threads, kv.data(), kv.data(), width, 0, positions, shape.kv_heads, kHeadDim, view);
   std::vector<float> out(q.size());
-  std::vector<std::byte> bytes(kernels::attention_workspace_bytes(thread_count, shape.rows, shape.q_heads, kHeadDim) + 64);
+  std::vector<std::byte> bytes(kernels::attention_workspace_bytes(thread_count, shape.rows, shape.q_heads, kHeadDim) +
+                               64);
   void* workspace = bytes.data();
   std::size_t space = bytes.size();
   std::align(64, bytes.size() - 64, workspace, space);

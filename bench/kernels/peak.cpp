@@ -14,8 +14,8 @@ namespace {
 using kernels::SimdLevel;
 using Clock = std::chrono::steady_clock;
 
-// Ten independent chains (each starts elsewhere, or they would be one): more than two units of latency four need. `Vector`
-// has the width of the level's registers.
+// Ten independent chains (each starts elsewhere, or they would be one): more than two units of latency four need.
+// `Vector` has the width of the level's registers.
 template <typename Vector>
 [[gnu::always_inline]] inline double run_chains(std::size_t rounds) {
   const Vector f = Vector{} + 0.5f;

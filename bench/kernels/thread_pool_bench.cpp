@@ -12,7 +12,8 @@ namespace {
 void bench_parallel_for_hot(benchmark::State& state) {
   kernels::ThreadPool threads(static_cast<int>(state.range(0)));
   for (auto _ : state)
-    threads.parallel_for(static_cast<std::size_t>(state.range(1)), [](std::size_t, int) { benchmark::ClobberMemory(); });
+    threads.parallel_for(static_cast<std::size_t>(state.range(1)),
+                         [](std::size_t, int) { benchmark::ClobberMemory(); });
 }
 BENCHMARK(bench_parallel_for_hot)->ArgNames({"threads", "pieces"})->Args({2, 2})->Args({2, 64})->UseRealTime();
 

@@ -4,9 +4,9 @@
 // Called by weights/. Owns the mappings; a TensorView is valid as long as the directory lives.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -35,9 +35,17 @@ struct TensorEntry {
   [[nodiscard]] TensorView view() const;
 };
 
-/// A GGUF metadata value. Integers of every width are widened; arrays of strings stay where they are in the mapping.
-using MetaValue = std::variant<std::uint64_t, std::int64_t, double, bool, std::string_view, std::vector<std::string_view>,
-                               std::vector<std::int32_t>, std::vector<float>, std::vector<std::uint8_t>>;
+/// An array whose values Ebb has no use for: nested, or integers beyond 32 bits. It was checked, and only its count is
+/// kept.
+struct OpaqueArray {
+  std::uint64_t count = 0;
+};
+
+/// A GGUF metadata value. Integers are widened to 64 bits by their sign, floats to double. Arrays: bool and u8 as
+/// bytes, other integers as int32, floats as float; strings stay where they are in the mapping.
+using MetaValue =
+    std::variant<std::uint64_t, std::int64_t, double, bool, std::string_view, std::vector<std::string_view>,
+                 std::vector<std::int32_t>, std::vector<float>, std::vector<std::uint8_t>, OpaqueArray>;
 
 class ModelDirectory {
  public:
@@ -65,10 +73,10 @@ class ModelDirectory {
   [[nodiscard]] Result<std::string> side_file(std::string_view name) const;
 
  private:
-  ModelDirectory();
   struct State;
+  explicit ModelDirectory(std::unique_ptr<State> state);
+
   std::unique_ptr<State> state_;
-  friend class DirectoryBuilder;
 };
 
 }  // namespace ebb::format

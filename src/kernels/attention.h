@@ -1,6 +1,6 @@
 // Attention of query rows over one layer's keys and values, with or without a sliding window, in one pass (flash style:
 // running maximum and sum, float32). A query's result depends on its own position and the keys it sees alone, bit for
-// bit, however the tokens were batched: key tiles start at absolute positions that are multiples of the tile.
+// bit, however the tokens were batched: key tiles start at absolute positions that are multiples of the tile (decision 0007).
 // Source    Dao et al. 2022 (online softmax); window as Gemma 3: key j is visible to query i iff j <= i and i - j < window.
 #pragma once
 
@@ -43,7 +43,7 @@ struct AttentionShape {
   std::size_t first_pos = 0;  // position of the first query row
   std::size_t rows = 0;
   std::size_t q_heads = 0;
-  std::size_t kv_heads = 0;  // query head h reads kv head h / (q_heads / kv_heads)
+  std::size_t kv_heads = 0;  // query head h reads kv head h / (q_heads / kv_heads); at most 264 share one
   std::size_t head_dim = 0;  // a multiple of 8, at most 256
   std::size_t window = 0;    // keys a query sees, itself included; 0 = all
   float scale = 1;

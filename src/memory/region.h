@@ -15,7 +15,7 @@ class PagePool;
 
 class Region {
  public:
-  Region() = default;  // empty: no addresses, no bytes
+  Region();  // empty: no addresses, no bytes; only resize(0) is allowed
 
   /// Reserves addresses for at most `max_bytes` (rounded up to pages); commits nothing.
   /// Errors   OutOfMemory when the device refuses the addresses.
@@ -25,12 +25,15 @@ class Region {
   Region& operator=(Region&&) noexcept;
   ~Region();
 
-  /// Makes the first `bytes` bytes usable and gives pages past them back. Data below stays.
-  /// Errors   OutOfMemory{wanted, free, reclaimable, tag}: the size is as before. DeviceLost.
+  /// Makes the first `bytes` bytes usable and gives pages past them back. Data below stays; new bytes are undefined.
+  /// A resize that does not change the number of pages takes no lock and makes no call. `bytes` over reserved_bytes()
+  /// is misuse. Errors   OutOfMemory{wanted, free, reclaimable, tag}: the size is as before. DeviceLost. Shrinking
+  /// never fails. Stream   pages given back are unmapped only after every stream has passed this moment. Threads  one
+  /// thread at a time for one region; different regions are independent.
   [[nodiscard]] Status resize(std::size_t bytes);
 
-  [[nodiscard]] std::byte* data() const;                // the first byte; null when empty
-  [[nodiscard]] std::size_t committed_bytes() const;    // whole pages under the range
+  [[nodiscard]] std::byte* data() const;              // the first byte; null when empty
+  [[nodiscard]] std::size_t committed_bytes() const;  // whole pages under the range
   [[nodiscard]] std::size_t reserved_bytes() const;
 
  private:

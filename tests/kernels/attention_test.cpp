@@ -46,8 +46,8 @@ struct AlignedBytes {
   std::byte* bytes;
 };
 
-/// Runs the sequence through the layer in chunks as a model does: a ring of `window` slots (or a growing range) holds the
-/// past, a buffer of one chunk the rows themselves.
+/// Runs the sequence through the layer in chunks as a model does: a ring of `window` slots (or a growing range) holds
+/// the past, a buffer of one chunk the rows themselves.
 std::vector<float> run(const Layer& layer, const Sequence& sequence, std::size_t chunk, int thread_count = 2) {
   ThreadPool threads(thread_count);
   const std::size_t tokens = sequence.k.size() / layer.kv_width();
@@ -147,7 +147,7 @@ TEST(Attention, EqualsDoublePrecisionForEveryHeadSizeGroupAndType) {
         expect_near_reference(layer, sequence, run(layer, sequence, 70));
       }
     }
-    for (std::size_t group : {1ul, 2ul, 3ul, 4ul, 5ul, 8ul}) {
+    for (std::size_t group : {1ul, 2ul, 3ul, 4ul, 5ul, 8ul, 20ul}) {
       Layer layer{.q_heads = 2 * group, .kv_heads = 2, .head_dim = 32, .window = 0};
       const Sequence sequence(layer, 330);
       expect_near_reference(layer, sequence, run(layer, sequence, 330));
@@ -158,8 +158,8 @@ TEST(Attention, EqualsDoublePrecisionForEveryHeadSizeGroupAndType) {
 
 class AttentionWindow : public testing::TestWithParam<std::size_t> {};
 
-// S6: lengths window - 1, window, window + 1 and 3 x window, in chunks of 1, 7, window and all at once, on one thread and
-// on more: the same bits, and those near the reference.
+// S6: lengths window - 1, window, window + 1 and 3 x window, in chunks of 1, 7, window and all at once, on one thread
+// and on more: the same bits, and those near the reference.
 TEST_P(AttentionWindow, AnyChunksGiveTheSameBits) {
   Layer layer{.q_heads = 4, .kv_heads = 1, .head_dim = 32, .window = GetParam()};
   for_each_simd_level([&] {
@@ -178,8 +178,9 @@ TEST_P(AttentionWindow, AnyChunksGiveTheSameBits) {
 INSTANTIATE_TEST_SUITE_P(Windows, AttentionWindow, testing::Values(16, 64, 65, 100, 512));
 
 TEST(Attention, GlobalLayersGiveTheSameBitsForAnyChunksAndThreads) {
-  for (const Layer& layer : {Layer{.q_heads = 4, .kv_heads = 1, .head_dim = 256}, Layer{.q_heads = 6, .kv_heads = 3, .head_dim = 48},
-                             Layer{.q_heads = 8, .kv_heads = 1, .head_dim = 64, .window = 0, .type = KvType::BF16}}) {
+  for (const Layer& layer :
+       {Layer{.q_heads = 4, .kv_heads = 1, .head_dim = 256}, Layer{.q_heads = 6, .kv_heads = 3, .head_dim = 48},
+        Layer{.q_heads = 8, .kv_heads = 1, .head_dim = 64, .window = 0, .type = KvType::BF16}}) {
     const Sequence sequence(layer, 600);
     const std::vector<float> whole = run(layer, sequence, 600, 1);
     expect_near_reference(layer, sequence, whole);
@@ -203,7 +204,8 @@ TEST(Attention, Avx2AndAvx512GiveTheSameBits) {
 }
 
 /// The first position whose output differs, or the number of positions.
-std::size_t first_difference(const Layer& layer, const std::vector<float>& a, const std::vector<float>& b, std::size_t from) {
+std::size_t first_difference(const Layer& layer, const std::vector<float>& a, const std::vector<float>& b,
+                             std::size_t from) {
   const std::size_t tokens = a.size() / layer.q_width();
   for (std::size_t i = from; i < tokens; ++i) {
     for (std::size_t c = 0; c < layer.q_width(); ++c)
@@ -224,8 +226,8 @@ TEST(Attention, AKeyIsSeenFromItsOwnPositionToTheEndOfTheWindow) {
     const std::vector<float> a = run(layer, before, chunk);
     const std::vector<float> b = run(layer, after, chunk);
     EXPECT_EQ(first_difference(layer, a, b, 0), kKey);
-    EXPECT_EQ(first_difference(layer, a, b, kKey + 99), kKey + 99);   // the last query that sees it
-    EXPECT_EQ(first_difference(layer, a, b, kKey + 100), kTokens);    // and nobody later
+    EXPECT_EQ(first_difference(layer, a, b, kKey + 99), kKey + 99);  // the last query that sees it
+    EXPECT_EQ(first_difference(layer, a, b, kKey + 100), kTokens);   // and nobody later
   }
 }
 
@@ -246,8 +248,8 @@ TEST(Attention, ExtremeScoresStayFinite) {
   });
 }
 
-// T6: NaN in a query, a key or a value shows in the row, and in each segment of keys and each way to work on them; rows of
-// earlier chunks stay as they are.
+// T6: NaN in a query, a key or a value shows in the row, and in each segment of keys and each way to work on them; rows
+// of earlier chunks stay as they are.
 TEST(Attention, NanReachesTheOutput) {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   for_each_simd_level([nan] {

@@ -30,8 +30,9 @@ TEST(Geglu, StaysWithinAFewUlpOfGateTimesUp) {
     for (std::size_t i = 0; i < y.size(); ++i) {
       const double z = static_cast<double>(gate[i]);
       const double u = static_cast<double>(up[i]);
-      // The exponent's argument t = O(z + z^3) carries about 4 roundings, so e^t is off by 4 |t| 2^-24, and the result by
-      // s (1 - s) of that, at most 0.28 / |t| |t|: 1.2 units; the power, the sum, the quotient and the product: 4 more.
+      // The exponent's argument t = O(z + z^3) carries about 4 roundings, so e^t is off by 4 |t| 2^-24, and the result
+      // by s (1 - s) of that, at most 0.28 / |t| |t|: 1.2 units; the power, the sum, the quotient and the product: 4
+      // more.
       ASSERT_NEAR(static_cast<double>(y[i]), gelu_tanh(z) * u, 6.0 * 0x1p-24 * std::abs(z * u)) << gate[i];
     }
   });

@@ -39,7 +39,8 @@ TEST_P(RmsNorm, EqualsDoublePrecisionForAnyWidth) {
   for_each_simd_level([&] {
     std::vector<float> y(x.size());
     rms_norm(threads, x.data(), w.data(), kEps, kRows, cols, y.data());
-    for (std::size_t i = 0; i < y.size(); ++i) ASSERT_NEAR(static_cast<double>(y[i]), expected[i], tolerance(expected[i]));
+    for (std::size_t i = 0; i < y.size(); ++i)
+      ASSERT_NEAR(static_cast<double>(y[i]), expected[i], tolerance(expected[i]));
     std::vector<float> in_place = x;
     rms_norm(threads, in_place.data(), w.data(), kEps, kRows, cols, in_place.data());
     EXPECT_TRUE(same_bits(in_place, y));
@@ -65,9 +66,11 @@ TEST_P(RmsNorm, ResidualFormAddsTheNormedBranchThenNorms) {
     std::vector<float> added = x;
     std::vector<float> y(x.size());
     residual_rms_norm(threads, added.data(), branch.data(), w_post.data(), w_next.data(), kEps, kRows, cols, y.data());
-    for (std::size_t i = 0; i < y.size(); ++i) ASSERT_NEAR(static_cast<double>(added[i]), sum[i], sum_tolerance[i] * 1.01);
+    for (std::size_t i = 0; i < y.size(); ++i)
+      ASSERT_NEAR(static_cast<double>(added[i]), sum[i], sum_tolerance[i] * 1.01);
     const std::vector<double> expected = reference({added.begin(), added.end()}, w_next, kRows);  // of what was stored
-    for (std::size_t i = 0; i < y.size(); ++i) ASSERT_NEAR(static_cast<double>(y[i]), expected[i], tolerance(expected[i]));
+    for (std::size_t i = 0; i < y.size(); ++i)
+      ASSERT_NEAR(static_cast<double>(y[i]), expected[i], tolerance(expected[i]));
   });
 }
 

@@ -9,8 +9,8 @@
 namespace ebb::kernels {
 namespace {
 
-// Both ends of the context of every size (1.1, 2.4): the table is the float32 nearest to cos and sin of the float64 angle,
-// give or take the table's own 1e-9.
+// Both ends of the context of every size (1.1, 2.4): the table is the float32 nearest to cos and sin of the float64
+// angle, give or take the table's own 1e-9.
 TEST(RopeTable, EqualsDoublePrecisionUpToTheLastPosition) {
   struct Case {
     std::size_t head_dim;
@@ -25,7 +25,8 @@ TEST(RopeTable, EqualsDoublePrecisionUpToTheLastPosition) {
       rope_table(first_pos, kRows, c.head_dim, c.base, c.factor, table.data());
       for (std::size_t r = 0; r < kRows; ++r) {
         for (std::size_t e = 0; e < half; ++e) {
-          const double frequency = std::pow(c.base, -2.0 * static_cast<double>(e) / static_cast<double>(c.head_dim)) / c.factor;
+          const double frequency =
+              std::pow(c.base, -2.0 * static_cast<double>(e) / static_cast<double>(c.head_dim)) / c.factor;
           const double angle = static_cast<double>(first_pos + r) * frequency;
           const float* row = &table[r * c.head_dim];
           const double ulp = 0x1p-24;

@@ -76,8 +76,8 @@ struct Call {
   }
 };
 
-Scratch make_scratch(const Call& call, float* workspace, std::size_t max_rows, std::size_t first_row, std::size_t positions,
-                     std::size_t kv_head) {
+Scratch make_scratch(const Call& call, float* workspace, std::size_t max_rows, std::size_t first_row,
+                     std::size_t positions, std::size_t kv_head) {
   Scratch scratch;
   AttentionBlock& block = scratch.block;
   block.first_pos = call.shape.first_pos + first_row;
@@ -147,8 +147,8 @@ float* out_of(const Call& call, std::size_t first_row, std::size_t kv_head) {
 }
 
 /// All keys of a block of query rows, segment after segment.
-void attend_block(const Call& call, float* workspace, std::size_t max_rows, std::size_t first_row, std::size_t positions,
-                  std::size_t kv_head) {
+void attend_block(const Call& call, float* workspace, std::size_t max_rows, std::size_t first_row,
+                  std::size_t positions, std::size_t kv_head) {
   const Scratch scratch = make_scratch(call, workspace, max_rows, first_row, positions, kv_head);
   const AttentionBlock& block = scratch.block;
   const std::size_t first_key = call.oldest_key(block.first_pos);
@@ -156,7 +156,8 @@ void attend_block(const Call& call, float* workspace, std::size_t max_rows, std:
   const bool one_segment = first_key / kSegmentKeys == (last_key - 1) / kSegmentKeys;
   if (!one_segment) call.vector.start_state(block, scratch.total);
   for (std::size_t key = first_key / kSegmentKeys * kSegmentKeys; key < last_key; key += kSegmentKeys) {
-    attend_segment(call, block, kv_head, std::max(key, first_key), std::min(key + kSegmentKeys, last_key), scratch.segment);
+    attend_segment(call, block, kv_head, std::max(key, first_key), std::min(key + kSegmentKeys, last_key),
+                   scratch.segment);
     if (!one_segment) call.vector.merge_state(block, scratch.total, scratch.segment);
   }
   call.vector.finish(block, one_segment ? scratch.segment : scratch.total, out_of(call, first_row, kv_head),
@@ -169,7 +170,8 @@ void attend_split(ThreadPool& threads, const Call& call, float* workspace, std::
   const AttentionShape& shape = call.shape;
   const std::size_t rows = shape.rows * call.group;
   const auto thread_count = static_cast<std::size_t>(threads.thread_count());
-  const std::size_t segments_per_round = std::max<std::size_t>(1, kSplitPiecesPerThread * thread_count / shape.kv_heads);
+  const std::size_t segments_per_round =
+      std::max<std::size_t>(1, kSplitPiecesPerThread * thread_count / shape.kv_heads);
   const std::size_t first_key = call.oldest_key(shape.first_pos);
   const std::size_t last_key = shape.first_pos + shape.rows;
   const std::size_t first_segment = first_key / kSegmentKeys;
@@ -211,11 +213,12 @@ std::size_t attention_workspace_bytes(int thread_count, std::size_t rows, std::s
   return sizeof(float) * (threads * scratch_floats(block_rows, head_dim) + split_states * state_floats(kSplitRows));
 }
 
-void attention(ThreadPool& threads, const AttentionShape& shape, const float* q, std::size_t q_stride, const KvView& past,
-               const KvView& fresh, float* out, std::byte* workspace) {
+void attention(ThreadPool& threads, const AttentionShape& shape, const float* q, std::size_t q_stride,
+               const KvView& past, const KvView& fresh, float* out, std::byte* workspace) {
   EBB_CHECK(shape.kv_heads > 0 && shape.q_heads % shape.kv_heads == 0, "{} query heads, {} kv heads", shape.q_heads,
             shape.kv_heads);
-  EBB_CHECK(shape.head_dim > 0 && shape.head_dim % 8 == 0 && shape.head_dim <= kMaxHeadDim, "head_dim {}", shape.head_dim);
+  EBB_CHECK(shape.head_dim > 0 && shape.head_dim % 8 == 0 && shape.head_dim <= kMaxHeadDim, "head_dim {}",
+            shape.head_dim);
   EBB_CHECK(shape.first_pos == 0 || past.type == fresh.type, "two KV types");
   EBB_CHECK(reinterpret_cast<std::uintptr_t>(workspace) % 64 == 0, "workspace not aligned to 64 bytes");
   if (shape.rows == 0) return;
@@ -230,20 +233,22 @@ void attention(ThreadPool& threads, const AttentionShape& shape, const float* q,
                   vector_kernels(simd_level()),
                   shape.q_heads / shape.kv_heads,
                   static_cast<float>(static_cast<double>(shape.scale) * kLog2E)};
-  EBB_CHECK(call.group <= kSplitRows, "{} query heads share a kv head", call.group);
+  EBB_CHECK(call.group <= kMaxQueryRows, "{} query heads share a kv head", call.group);
 
   const auto thread_count = static_cast<std::size_t>(threads.thread_count());
   float* scratch = reinterpret_cast<float*>(workspace);
   const std::size_t max_rows = std::min(shape.rows * shape.q_heads, kMaxQueryRows);
   const std::size_t scratch_stride = scratch_floats(max_rows, shape.head_dim);
   const std::size_t visible_keys = shape.first_pos + shape.rows - call.oldest_key(shape.first_pos);
-  if (shape.rows * call.group <= kSplitRows && shape.rows * shape.kv_heads < 2 * thread_count && visible_keys > kSegmentKeys) {
+  if (shape.rows * call.group <= kSplitRows && shape.rows * shape.kv_heads < 2 * thread_count &&
+      visible_keys > kSegmentKeys) {
     attend_split(threads, call, scratch, scratch_stride);
     return;
   }
 
   const std::size_t wanted_blocks = divide_up(kBlocksPerThread * thread_count, shape.kv_heads);
-  const std::size_t positions = std::clamp<std::size_t>(divide_up(shape.rows, wanted_blocks), 1, kMaxQueryRows / call.group);
+  const std::size_t positions =
+      std::clamp<std::size_t>(divide_up(shape.rows, wanted_blocks), 1, kMaxQueryRows / call.group);
   const std::size_t blocks = divide_up(shape.rows, positions);
   threads.parallel_for(blocks * shape.kv_heads, [&](std::size_t piece_idx, int thread_idx) {
     // The last rows see the most keys: they go first, so that short pieces fill the gaps at the end.

@@ -10,16 +10,22 @@ namespace {
 
 void store_row(const VectorKernels& vector, KvType type, const float* from, std::size_t count, std::byte* to) {
   switch (type) {
-    case KvType::F32: std::memcpy(to, from, count * sizeof(float)); break;
-    case KvType::F16: vector.store_f16(from, count, reinterpret_cast<std::uint16_t*>(to)); break;
-    case KvType::BF16: vector.store_bf16(from, count, reinterpret_cast<std::uint16_t*>(to)); break;
+    case KvType::F32:
+      std::memcpy(to, from, count * sizeof(float));
+      break;
+    case KvType::F16:
+      vector.store_f16(from, count, reinterpret_cast<std::uint16_t*>(to));
+      break;
+    case KvType::BF16:
+      vector.store_bf16(from, count, reinterpret_cast<std::uint16_t*>(to));
+      break;
   }
 }
 
 }  // namespace
 
-void kv_store(ThreadPool& threads, const float* k, const float* v, std::size_t stride, std::size_t first_pos, std::size_t rows,
-              std::size_t kv_heads, std::size_t head_dim, const KvView& to) {
+void kv_store(ThreadPool& threads, const float* k, const float* v, std::size_t stride, std::size_t first_pos,
+              std::size_t rows, std::size_t kv_heads, std::size_t head_dim, const KvView& to) {
   const VectorKernels& vector = vector_kernels(simd_level());
   const std::size_t skipped = rows - std::min(rows, to.slots);
   split_rows(threads, rows - skipped, 2 * kv_heads * head_dim, [&](std::size_t first, std::size_t last) {

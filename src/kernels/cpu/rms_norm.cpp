@@ -5,7 +5,8 @@
 
 namespace ebb::kernels {
 
-void rms_norm(ThreadPool& threads, const float* x, const float* w, float eps, std::size_t rows, std::size_t cols, float* y) {
+void rms_norm(ThreadPool& threads, const float* x, const float* w, float eps, std::size_t rows, std::size_t cols,
+              float* y) {
   const VectorKernels& vector = vector_kernels(simd_level());
   split_rows(threads, rows, cols, [&](std::size_t first, std::size_t last) {
     for (std::size_t row_idx = first; row_idx < last; ++row_idx)
@@ -13,8 +14,8 @@ void rms_norm(ThreadPool& threads, const float* x, const float* w, float eps, st
   });
 }
 
-void residual_rms_norm(ThreadPool& threads, float* x, const float* branch, const float* w_post, const float* w_next, float eps,
-                       std::size_t rows, std::size_t cols, float* y) {
+void residual_rms_norm(ThreadPool& threads, float* x, const float* branch, const float* w_post, const float* w_next,
+                       float eps, std::size_t rows, std::size_t cols, float* y) {
   const VectorKernels& vector = vector_kernels(simd_level());
   split_rows(threads, rows, cols, [&](std::size_t first, std::size_t last) {
     for (std::size_t row_idx = first; row_idx < last; ++row_idx) {

@@ -25,11 +25,12 @@ inline double polynomial(double z, const double (&coefficient)[Count]) {
 }
 
 // Sine and cosine without branches, so that the compiler works on several angles at once; float64 throughout, error
-// below 1e-9 for angles to 2^20, far below the float32 that is kept. The angle is brought to [-pi/4, pi/4] by multiples of pi/2
-// in three parts of at most 33 bits: each product with a multiple below 2^20 is exact. Taylor series to x^13 and x^14.
+// below 1e-9 for angles to 2^20, far below the float32 that is kept. The angle is brought to [-pi/4, pi/4] by multiples
+// of pi/2 in three parts of at most 33 bits: each product with a multiple below 2^20 is exact. Taylor series to x^13
+// and x^14.
 inline SinCos sin_cos(double angle) {
   constexpr double kTwoOverPi = 0.63661977236758134308;
-  constexpr double kHalfPiHigh = 1.57079632673412561417;    // first 33 bits of pi/2
+  constexpr double kHalfPiHigh = 1.57079632673412561417;        // first 33 bits of pi/2
   constexpr double kHalfPiMiddle = 6.07710050630396597660e-11;  // the next 33
   constexpr double kHalfPiLow = 2.02226624879595063154e-21;
   constexpr double kRoundToInteger = 6755399441055744.0;  // 1.5 * 2^52: its last mantissa bit counts ones
@@ -55,7 +56,8 @@ inline SinCos sin_cos(double angle) {
 
 }  // namespace
 
-void rope_table(std::size_t first_pos, std::size_t rows, std::size_t head_dim, double base, double factor, float* table) {
+void rope_table(std::size_t first_pos, std::size_t rows, std::size_t head_dim, double base, double factor,
+                float* table) {
   EBB_CHECK(first_pos + rows <= std::size_t{1} << 20, "position {}", first_pos + rows);
   const std::size_t half = head_dim / 2;
   std::vector<double> frequency(half);
@@ -79,7 +81,8 @@ void norm_rope(ThreadPool& threads, float* x, std::size_t x_stride, const float*
   split_rows(threads, rows, heads * head_dim, [&](std::size_t first, std::size_t last) {
     for (std::size_t row_idx = first; row_idx < last; ++row_idx)
       for (std::size_t head_idx = 0; head_idx < heads; ++head_idx)
-        vector.norm_rope_head(x + row_idx * x_stride + head_idx * head_dim, w, eps, table + row_idx * head_dim, head_dim);
+        vector.norm_rope_head(x + row_idx * x_stride + head_idx * head_dim, w, eps, table + row_idx * head_dim,
+                              head_dim);
   });
 }
 

@@ -44,9 +44,12 @@ SimdLevel simd_level() { return level_in_use().load(std::memory_order_relaxed); 
 
 const char* simd_level_name(SimdLevel level) {
   switch (level) {
-    case SimdLevel::Portable: return "portable";
-    case SimdLevel::Avx2: return "avx2";
-    case SimdLevel::Avx512: return "avx512";
+    case SimdLevel::Portable:
+      return "portable";
+    case SimdLevel::Avx2:
+      return "avx2";
+    case SimdLevel::Avx512:
+      return "avx512";
   }
   return "portable";
 }

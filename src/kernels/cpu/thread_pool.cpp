@@ -50,8 +50,8 @@ struct ThreadPool::State {
   const Body* body = nullptr;
   std::size_t piece_count = 0;
 
-  // Pieces nobody has taken. A piece is taken by lowering this from a value above zero, so a thread that comes late to a
-  // finished job takes nothing, and one that comes so late that the next job is open simply works on that one.
+  // Pieces nobody has taken. A piece is taken by lowering this from a value above zero, so a thread that comes late to
+  // a finished job takes nothing, and one that comes so late that the next job is open simply works on that one.
   alignas(64) std::atomic<std::size_t> open_pieces{0};
   alignas(64) std::atomic<std::uint32_t> unfinished_pieces{0};
   alignas(64) std::atomic<std::uint32_t> job_number{0};  // sleepers wait for a change of this

@@ -17,10 +17,13 @@ extern const VectorKernels kTable;
 const VectorKernels& vector_kernels(SimdLevel level) {
   switch (level) {
 #if defined(__x86_64__)
-    case SimdLevel::Avx512: return avx512::kTable;
-    case SimdLevel::Avx2: return avx2::kTable;
+    case SimdLevel::Avx512:
+      return avx512::kTable;
+    case SimdLevel::Avx2:
+      return avx2::kTable;
 #endif
-    default: return portable::kTable;
+    default:
+      return portable::kTable;
   }
 }
 

@@ -9,15 +9,17 @@
 
 namespace ebb::kernels {
 
-constexpr std::size_t kTileKeys = 64;         // keys converted to float32 at once
-constexpr std::size_t kSegmentKeys = 256;     // keys summed up before the sums are merged
-constexpr std::size_t kMaxQueryRows = 264;    // query rows (positions x heads of the group) that share a converted tile
-constexpr std::size_t kProductRowsLcm = 12;   // scratch is padded to this many query rows: a multiple of any level's tile
-constexpr std::size_t kMaxHeadDim = 256;      // and rows of it are this far apart: addresses known when compiling
-constexpr std::size_t kColumnPadding = 32;    // columns are worked on in steps of this
+constexpr std::size_t kTileKeys = 64;       // keys converted to float32 at once
+constexpr std::size_t kSegmentKeys = 256;   // keys summed up before the sums are merged
+constexpr std::size_t kMaxQueryRows = 264;  // query rows (positions x heads of the group) that share a converted tile
+constexpr std::size_t kProductRowsLcm =
+    12;                                     // scratch is padded to this many query rows: a multiple of any level's tile
+constexpr std::size_t kMaxHeadDim = 256;    // and rows of it are this far apart: addresses known when compiling
+constexpr std::size_t kColumnPadding = 32;  // columns are worked on in steps of this
 static_assert(kSegmentKeys % kTileKeys == 0 && kMaxQueryRows % kProductRowsLcm == 0);
 
-/// Query rows of one kv head: row r is head r % group at position first_pos + r / group. All scratch is 64-byte aligned.
+/// Query rows of one kv head: row r is head r % group at position first_pos + r / group. All scratch is 64-byte
+/// aligned.
 struct AttentionBlock {
   std::size_t first_pos = 0;
   std::size_t positions = 0;
@@ -39,7 +41,8 @@ struct AttentionState {
   float* sum = nullptr;  // [rows][16], lane by lane
 };
 
-/// Keys first_key .. first_key + kTileKeys - 1. For a key that no query of the block sees: any row, its value is not used.
+/// Keys first_key .. first_key + kTileKeys - 1. For a key that no query of the block sees: any row, its value is not
+/// used.
 struct AttentionTile {
   std::size_t first_key = 0;
   const std::byte* k[kTileKeys] = {};

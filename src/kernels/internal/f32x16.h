@@ -1,8 +1,8 @@
-// Sixteen floats, the unit the float kernels are written in: one register with AVX-512, two with AVX2, an array elsewhere.
-// Because every level works on sixteen lanes and reduces them in one tree, AVX2 and AVX-512 give the same bits; the
-// portable level differs by its separately rounded multiply and add.
-// Included by cpu/vector/ alone, once a level: EBB_SIMD_LEVEL names the level and its namespace. What it includes must
-// hold no inline function that other files use too: the linker would keep one copy, perhaps the one with AVX-512 in it.
+// Sixteen floats, the unit the float kernels are written in: one register with AVX-512, two with AVX2, an array
+// elsewhere. Because every level works on sixteen lanes and reduces them in one tree, AVX2 and AVX-512 give the same
+// bits; the portable level differs by its separately rounded multiply and add. Included by cpu/vector/ alone, once a
+// level: EBB_SIMD_LEVEL names the level and its namespace. What it includes must hold no inline function that other
+// files use too: the linker would keep one copy, perhaps the one with AVX-512 in it.
 #pragma once
 
 #include <cstddef>

@@ -157,7 +157,7 @@ struct SquareSum {
   }
 };
 
-constexpr int kProductRows = 6;     // 6 x 2 sums, 2 columns and 1 broadcast in 16 registers
+constexpr int kProductRows = 6;  // 6 x 2 sums, 2 columns and 1 broadcast in 16 registers
 constexpr int kProductVectors = 1;
 
 }  // namespace ebb::kernels::EBB_SIMD_LEVEL

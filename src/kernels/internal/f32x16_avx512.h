@@ -133,7 +133,7 @@ struct SquareSum {
   }
 };
 
-constexpr int kProductRows = 12;    // 12 x 2 sums, 2 columns and 1 broadcast in 32 registers
+constexpr int kProductRows = 12;  // 12 x 2 sums, 2 columns and 1 broadcast in 32 registers
 constexpr int kProductVectors = 2;
 
 }  // namespace ebb::kernels::EBB_SIMD_LEVEL

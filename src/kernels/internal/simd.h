@@ -1,5 +1,6 @@
-// Which instruction set the kernels use: chosen once a process, from what the processor offers and what EBB_SIMD allows.
-// One source is compiled once a level (see CMakeLists.txt); callers ask simd_level() and pick that level's functions.
+// Which instruction set the kernels use: chosen once a process, from what the processor offers and what EBB_SIMD
+// allows. One source is compiled once a level (see CMakeLists.txt); callers ask simd_level() and pick that level's
+// functions.
 #pragma once
 
 #include <cstdint>
@@ -20,8 +21,8 @@ enum class SimdLevel : std::uint8_t { Portable, Avx2, Avx512 };
 
 [[nodiscard]] const char* simd_level_name(SimdLevel level);
 
-/// For tests and benchmarks, which compare levels: from now on simd_level() is `level`, which must not be above the best.
-/// Not to be called while a kernel runs.
+/// For tests and benchmarks, which compare levels: from now on simd_level() is `level`, which must not be above the
+/// best. Not to be called while a kernel runs.
 void set_simd_level(SimdLevel level);
 
 }  // namespace ebb::kernels

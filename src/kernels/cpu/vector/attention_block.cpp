@@ -1,7 +1,9 @@
 // One block of queries against tiles of 64 keys: scores, running softmax, weighted values.
 // Scores and values are the same small product, C += A B with B in panels of a few vectors: scores with B = keys turned
-// (keys of a panel side by side), values with B = values as they are. Each element of C is one chain of multiply-adds over
-// the inner index in rising order, whatever rows it shares a tile with; that makes results independent of batching.
+// (keys of a panel side by side), values with B = values as they are. Each element of C is one chain of multiply-adds
+// over the inner index in rising order, whatever rows it shares a tile with; that makes results independent of
+// batching.
+#include "kernels/cpu/vector/product.h"
 #include "kernels/internal/f32x16.h"
 #include "kernels/internal/vector_table.h"
 
@@ -9,10 +11,10 @@ namespace ebb::kernels::EBB_SIMD_LEVEL {
 namespace {
 
 constexpr std::size_t kRows = kProductRows;
-constexpr std::size_t kPanel = kProductVectors * kLanes;
 constexpr int kFewRowsVectors = 2;
 constexpr std::size_t kLineBytes = 64;
-static_assert(kProductRowsLcm % kRows == 0 && kColumnPadding % kPanel == 0 && kTileKeys % kPanel == 0 && kRows <= kLanes);
+static_assert(kProductRowsLcm % kRows == 0 && kColumnPadding % kPanel == 0 && kTileKeys % kPanel == 0 &&
+              kRows <= kLanes);
 static_assert(kColumnPadding % (kFewRowsVectors * kLanes) == 0);
 
 constexpr float kNoScore = -0x1p120f;  // below any score, yet finite: differences with it stay numbers
@@ -38,51 +40,6 @@ KeyRange visible_keys(const AttentionBlock& block, std::size_t tile_key, std::si
   const std::size_t begin = max_of(oldest, tile_key);
   if (begin >= end) return {};
   return {begin - tile_key, end - tile_key};
-}
-
-/// GCC keeps the sums in registers only where it has unrolled the loops over them before it looks at arrays: by order.
-/// C[r][0 .. kPanel) = C * c_scale[r] + sum over k of A[r][k] B[k][..]; without c_scale C counts as zero.
-template <int Rows, std::size_t AStride, std::size_t CStride>
-inline void product(const float* a, const float* b, std::size_t inner, float* c, const float* c_scale) {
-  F32x16 sum[Rows][kProductVectors];
-#pragma GCC unroll 12
-  for (int r = 0; r < Rows; ++r) {
-#pragma GCC unroll 2
-    for (int v = 0; v < kProductVectors; ++v)
-      sum[r][v] = c_scale == nullptr ? zero() : load(c + r * CStride + v * kLanes) * set1(c_scale[r]);
-  }
-  for (std::size_t k = 0; k < inner; ++k) {
-    F32x16 column[kProductVectors];
-#pragma GCC unroll 2
-    for (int v = 0; v < kProductVectors; ++v) column[v] = load(b + k * kPanel + v * kLanes);
-#pragma GCC unroll 12
-    for (int r = 0; r < Rows; ++r) {
-      const F32x16 factor = set1(a[r * AStride + k]);
-#pragma GCC unroll 2
-      for (int v = 0; v < kProductVectors; ++v) sum[r][v] = fma(factor, column[v], sum[r][v]);
-    }
-  }
-#pragma GCC unroll 12
-  for (int r = 0; r < Rows; ++r) {
-#pragma GCC unroll 2
-    for (int v = 0; v < kProductVectors; ++v) store(c + r * CStride + v * kLanes, sum[r][v]);
-  }
-}
-
-/// `rows` rows, rounded up to the next size there is code for; scratch has room for a whole tile of rows.
-template <std::size_t AStride, std::size_t CStride>
-void product_rows(std::size_t rows, const float* a, const float* b, std::size_t inner, float* c, const float* c_scale) {
-  if (rows == 1) return product<1, AStride, CStride>(a, b, inner, c, c_scale);
-  if constexpr (kProductRows > 2) {
-    if (rows == 2) return product<2, AStride, CStride>(a, b, inner, c, c_scale);
-  }
-  if constexpr (kProductRows > 4) {
-    if (rows <= 4) return product<4, AStride, CStride>(a, b, inner, c, c_scale);
-  }
-  if constexpr (kProductRows > 8) {
-    if (rows <= 8) return product<8, AStride, CStride>(a, b, inner, c, c_scale);
-  }
-  product<kProductRows, AStride, CStride>(a, b, inner, c, c_scale);
 }
 
 /// Sixteen keys from key_idx on, `cols` of their columns from col_idx on, turned: vector i is column i of all keys.
@@ -128,8 +85,9 @@ inline F32x16 load_inside(const T* row, std::size_t cols, std::size_t at) {
   return at < cols ? load_some(row + at, cols - at) : zero();
 }
 
-/// Scores of few rows: keys are turned in registers and used at once, for turned keys in memory would be read only once.
-/// What comes next, these keys' values and the next tile's keys, is asked for on the way: memory is what bounds this.
+/// Scores of few rows: keys are turned in registers and used at once, for turned keys in memory would be read only
+/// once. What comes next, these keys' values and the next tile's keys, is asked for on the way: memory is what bounds
+/// this.
 template <int Rows, typename T>
 void score_few_rows(const AttentionBlock& block, const AttentionTile& tile, const AttentionTile& next, KeyRange seen) {
   for (std::size_t key_idx = seen.first / kLanes * kLanes; key_idx < seen.last; key_idx += kLanes) {
@@ -187,8 +145,8 @@ void value_few_rows(const AttentionBlock& block, const AttentionTile& tile, KeyR
   }
 }
 
-/// Turns the scores of one tile of rows into weights, and says by how much what was summed before shrinks. False: nothing
-/// was summed before, in any of the rows.
+/// Turns the scores of one tile of rows into weights, and says by how much what was summed before shrinks. False:
+/// nothing was summed before, in any of the rows.
 bool softmax_rows(const AttentionBlock& block, const AttentionState& state, std::size_t tile_key, std::size_t first_row,
                   std::size_t rows, KeyRange seen, float* shrink) {
   const std::size_t first_vector = seen.first / kLanes;
@@ -212,7 +170,8 @@ bool softmax_rows(const AttentionBlock& block, const AttentionState& state, std:
     started = started || old_max[r] != kNoScore;
     const float tile_max = reduce_max(highest);
     new_max[r] = tile_max > old_max[r] ? tile_max : old_max[r];
-    if (!own.empty() && new_max[r] == kNoScore) new_max[r] = __builtin_nanf("");  // every score is NaN: not "no key yet"
+    if (!own.empty() && new_max[r] == kNoScore)
+      new_max[r] = __builtin_nanf("");  // every score is NaN: not "no key yet"
     state.max[first_row + r] = new_max[r];
   }
   store(shrink, exp2(load(old_max) - load(new_max)));
@@ -252,7 +211,8 @@ void attend_few_rows(const AttentionBlock& block, const AttentionTile& tile, con
 }
 
 template <typename T>
-void attend_many_rows(const AttentionBlock& block, const AttentionTile& tile, const AttentionState& state, KeyRange needed) {
+void attend_many_rows(const AttentionBlock& block, const AttentionTile& tile, const AttentionState& state,
+                      KeyRange needed) {
   const std::size_t key = tile.first_key;
   const std::size_t columns = padded_columns(block);
   load_keys<T>(block, tile, needed);
@@ -273,9 +233,9 @@ void attend_many_rows(const AttentionBlock& block, const AttentionTile& tile, co
   for (std::size_t col = 0; col < columns; col += kPanel) {
     const float* panel = block.values + col * kTileKeys;
     for_each_row_tile(block, key, [&](std::size_t row, std::size_t rows, KeyRange seen) {
-      product_rows<kTileKeys, kMaxHeadDim>(rows, block.scores + row * kTileKeys + seen.first, panel + seen.first * kPanel,
-                                           seen.last - seen.first, state.out + row * kMaxHeadDim + col,
-                                           started[row / kRows] ? shrink + row : nullptr);
+      product_rows<kTileKeys, kMaxHeadDim>(
+          rows, block.scores + row * kTileKeys + seen.first, panel + seen.first * kPanel, seen.last - seen.first,
+          state.out + row * kMaxHeadDim + col, started[row / kRows] ? shrink + row : nullptr);
     });
   }
 }
@@ -316,9 +276,12 @@ void start_state(const AttentionBlock& block, const AttentionState& state) {
 void attend_tile(const AttentionBlock& block, const AttentionTile& tile, const AttentionTile& next,
                  const AttentionState& state) {
   switch (block.type) {
-    case KvType::F32: return attend_typed_tile<float>(block, tile, next, state);
-    case KvType::F16: return attend_typed_tile<F16>(block, tile, next, state);
-    case KvType::BF16: return attend_typed_tile<Bf16>(block, tile, next, state);
+    case KvType::F32:
+      return attend_typed_tile<float>(block, tile, next, state);
+    case KvType::F16:
+      return attend_typed_tile<F16>(block, tile, next, state);
+    case KvType::BF16:
+      return attend_typed_tile<Bf16>(block, tile, next, state);
   }
 }
 

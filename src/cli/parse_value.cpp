@@ -1,0 +1,56 @@
+#include "cli/parse_value.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <cmath>
+#include <system_error>
+
+namespace ebb::cli {
+
+Result<std::int64_t> parse_integer(std::string_view text, std::int64_t lowest, std::int64_t highest) {
+  std::int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || value < lowest || value > highest) {
+    return fail(ErrorCode::InvalidArgument, fmt::format("use a whole number from {} to {}", lowest, highest));
+  }
+  return value;
+}
+
+Result<float> parse_real(std::string_view text, float lowest, float highest) {
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  const bool whole = error == std::errc() && end == text.data() + text.size();
+  if (!whole || !std::isfinite(value) || value < static_cast<double>(lowest) || value > static_cast<double>(highest)) {
+    return fail(ErrorCode::InvalidArgument, fmt::format("use a number from {} to {}", lowest, highest));
+  }
+  return static_cast<float>(value);
+}
+
+Result<bool> parse_switch(std::string_view text) {
+  for (const std::string_view yes : {"true", "yes", "on", "1"}) {
+    if (text == yes) return true;
+  }
+  for (const std::string_view no : {"false", "no", "off", "0"}) {
+    if (text == no) return false;
+  }
+  return fail(ErrorCode::InvalidArgument, "use true or false");
+}
+
+Result<std::vector<std::size_t>> parse_size_list(std::string_view text, std::size_t lowest, std::size_t highest) {
+  std::vector<std::size_t> sizes;
+  while (true) {
+    const std::size_t comma = text.find(',');
+    const auto size =
+        parse_integer(text.substr(0, comma), static_cast<std::int64_t>(lowest), static_cast<std::int64_t>(highest));
+    if (!size) {
+      return fail(ErrorCode::InvalidArgument,
+                  fmt::format("use whole numbers from {} to {}, separated by commas", lowest, highest));
+    }
+    sizes.push_back(static_cast<std::size_t>(*size));
+    if (comma == std::string_view::npos) return sizes;
+    text.remove_prefix(comma + 1);
+  }
+}
+
+}  // namespace ebb::cli

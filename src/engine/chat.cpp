@@ -1,0 +1,87 @@
+#include "engine/chat.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "engine/chat_template.h"
+#include "engine/engine.h"
+#include "engine/internal/engine_state.h"
+
+namespace ebb::engine {
+
+struct Chat::State {
+  Engine& engine;
+  std::unique_ptr<Conversation> conversation;
+  std::vector<ChatMessage> messages;  // a system text, if any, comes first
+
+  [[nodiscard]] Result<Answer> answer(GenerateOptions options, const TokenSink& sink, const Progress& progress) {
+    std::vector<Message> parts;
+    for (const ChatMessage& message : messages) {
+      EBB_TRY_ASSIGN(const Role role, parse_role(message.role));
+      parts.push_back({role, {{MessagePart::Kind::Text, message.text}}});
+    }
+    const PromptStyle style = engine.info().prompt_style;
+    EBB_TRY_ASSIGN(const Prompt prompt, render(*engine.state().tokenizer, style, parts, /*add_generation_prompt=*/true));
+    for (std::string& stop : stop_strings(style)) options.stop.push_back(std::move(stop));
+    return conversation->generate(prompt.ids, options, sink, progress);
+  }
+};
+
+Chat::Chat(std::unique_ptr<State> state) : state_(std::move(state)) {}
+Chat::~Chat() = default;
+
+Result<std::unique_ptr<Chat>> Chat::create(Engine& engine) {
+  EBB_TRY_ASSIGN(auto conversation, engine.new_conversation());
+  auto state = std::unique_ptr<State>(new State{engine, std::move(conversation), {}});
+  return std::unique_ptr<Chat>(new Chat(std::move(state)));
+}
+
+Result<Answer> Chat::say(std::string_view text, const GenerateOptions& options, const TokenSink& sink,
+                         const Progress& progress) {
+  state_->messages.push_back({"user", std::string(text)});
+  Result<Answer> answer = state_->answer(options, sink, progress);
+  if (!answer || (answer->text.empty() && answer->finish == FinishReason::Cancelled)) {
+    state_->messages.pop_back();
+  } else {
+    state_->messages.push_back({"assistant", answer->text});
+  }
+  return answer;
+}
+
+Result<Answer> Chat::regenerate(const GenerateOptions& options, const TokenSink& sink, const Progress& progress) {
+  std::vector<ChatMessage>& messages = state_->messages;
+  if (messages.empty() || messages.back().role != "assistant") {
+    return fail(ErrorCode::InvalidArgument, "there is no answer to make again; say something first");
+  }
+  ChatMessage last = std::move(messages.back());
+  messages.pop_back();
+  Result<Answer> answer = state_->answer(options, sink, progress);
+  if (answer && !(answer->text.empty() && answer->finish == FinishReason::Cancelled)) last.text = answer->text;
+  messages.push_back(std::move(last));
+  return answer;
+}
+
+void Chat::set_system(std::string text) {
+  std::vector<ChatMessage>& messages = state_->messages;
+  if (!messages.empty() && messages.front().role == "system") messages.erase(messages.begin());
+  if (!text.empty()) messages.insert(messages.begin(), {"system", std::move(text)});
+}
+
+const std::vector<ChatMessage>& Chat::messages() const { return state_->messages; }
+
+Status Chat::set_messages(std::vector<ChatMessage> messages) {
+  for (const ChatMessage& message : messages) EBB_TRY(parse_role(message.role).map([](Role) {}));
+  state_->messages = std::move(messages);
+  return {};
+}
+
+std::size_t Chat::reset() {
+  std::erase_if(state_->messages, [](const ChatMessage& message) { return message.role != "system"; });
+  return state_->conversation->reset();
+}
+
+Conversation& Chat::conversation() { return *state_->conversation; }
+
+}  // namespace ebb::engine

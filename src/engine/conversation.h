@@ -1,0 +1,63 @@
+// One mutable timeline of tokens with its KV. The caller always gives the full token list it wants; sync() alone decides
+// what to keep, rewind or evaluate, so reuse is right in one place. reset() gives all memory back.
+// Called by chat.h, cli/ and server/. Must not outlive its Engine.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "base/error.h"
+#include "engine/answer.h"
+#include "engine/options.h"
+
+namespace ebb::engine {
+
+class Engine;
+
+/// What sync() did.
+struct SyncResult {
+  std::size_t cached_tokens = 0;     // kept from before
+  std::size_t evaluated_tokens = 0;  // run through the model
+};
+
+class Conversation {
+ public:
+  ~Conversation();
+  Conversation(const Conversation&) = delete;  // owns KV pages; a copy would be a deep one
+  Conversation& operator=(const Conversation&) = delete;
+
+  /// Answers `prompt` (all tokens from <bos> on), keeping the longest prefix that this conversation already holds and
+  /// whose windows can be restored. After the answer the conversation holds prompt and answer.
+  /// Errors   ContextFull (prompt tokens, context); InvalidArgument (empty prompt, id out of range); OutOfMemory;
+  ///          Cancelled by `progress`. The tokens evaluated so far stay usable.
+  [[nodiscard]] Result<Answer> generate(std::span<const std::int32_t> prompt, const GenerateOptions& options,
+                                        const TokenSink& sink, const Progress& progress);
+
+  /// The first half of generate(): brings the KV to exactly `tokens`.
+  [[nodiscard]] Result<SyncResult> sync(std::span<const std::int32_t> tokens, const Progress& progress);
+
+  /// Natural log-probabilities, from the model's softmax, of the tokens after position `first_pos`: element i belongs to
+  /// tokens[first_pos + 1 + i]. Evaluates from the start and leaves the conversation at `tokens`.
+  [[nodiscard]] Result<std::vector<double>> score(std::span<const std::int32_t> tokens, std::size_t first_pos);
+
+  /// Logits of the next token after sync(): [vocabulary] f32, valid until the next call.
+  [[nodiscard]] std::span<const float> logits() const;
+
+  [[nodiscard]] const std::vector<std::int32_t>& tokens() const;
+  /// Forgets tokens from position `count` on.
+  void rewind(std::size_t count);
+  /// Forgets everything and gives every byte of this conversation back to the device; returns the bytes given back.
+  std::size_t reset();
+  [[nodiscard]] std::uint64_t id() const;
+
+ private:
+  friend class Engine;
+  struct State;
+  explicit Conversation(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace ebb::engine

@@ -1,0 +1,97 @@
+// The loaded model and what the terminal and the server ask of it. They see text, tokens and plain structs: no tensor, no
+// page. Opening maps the file and reads its metadata; weights stay in the mapping.
+// Called by cli/ and server/. Owns model, tokenizer, pool and threads; conversations must not outlive it.
+// Threads   one caller at a time.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/error.h"
+#include "engine/answer.h"
+#include "engine/options.h"
+#include "engine/status.h"
+
+namespace ebb::engine {
+
+class Conversation;
+
+enum class PromptStyle : std::uint8_t { Gemma, Plain };
+
+struct ModelInfo {
+  std::string name;           // general.name, or the file's name
+  std::string size;           // "270M", "12B", or "custom"
+  std::string types;          // "Q5_0 81, Q8_0 10, ..." of the matrices
+  std::uint64_t parameters = 0;
+  std::size_t file_bytes = 0;
+  std::size_t layers = 0;
+  std::size_t vocabulary = 0;        // tokens that may be generated
+  std::size_t trained_context = 0;   // tokens
+  std::size_t context = 0;           // tokens of a conversation here
+  std::size_t kv_bytes_per_token = 0;  // before the windows are full
+  bool instruct = false;             // answers in turns by itself
+  PromptStyle prompt_style = PromptStyle::Plain;
+  std::string kv_type;
+  std::string arithmetic;            // "float32", "int16 activations"
+  int threads = 0;
+};
+
+class Engine {
+ public:
+  /// Errors   NotFound, BadFile, Unsupported (naming what), InvalidArgument (context, threads), OutOfMemory.
+  [[nodiscard]] static Result<std::unique_ptr<Engine>> open(const EngineOptions& options);
+  ~Engine();
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+
+  [[nodiscard]] const ModelInfo& info() const;
+
+  /// An empty conversation; holds no memory until it is given tokens.
+  [[nodiscard]] Result<std::unique_ptr<Conversation>> new_conversation();
+
+  /// Ids of text, <bos> not included. With `parse_control`, spellings such as <end_of_turn> become control tokens.
+  [[nodiscard]] std::vector<std::int32_t> tokenize(std::string_view text, bool parse_control) const;
+  [[nodiscard]] std::string detokenize(std::span<const std::int32_t> ids, bool with_control) const;
+  [[nodiscard]] std::string token_bytes(std::int32_t id) const;
+  [[nodiscard]] std::int32_t bos() const;
+
+  /// Devices, kinds and owners, from one snapshot.
+  [[nodiscard]] MemoryStatus memory() const;
+
+  struct State;  // shared with Conversation, private to engine/
+  [[nodiscard]] State& state() { return *state_; }
+
+ private:
+  explicit Engine(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+/// What bounds a decode step on this machine: its weights, and how fast they can be read with the engine's threads.
+struct DecodeCeiling {
+  std::size_t bytes_per_token = 0;     // of weights; the KV comes on top
+  double read_bytes_per_second = 0;    // best of `rounds` sweeps over those same bytes
+  [[nodiscard]] double tokens_per_second() const { return read_bytes_per_second / static_cast<double>(bytes_per_token); }
+};
+[[nodiscard]] DecodeCeiling measure_decode_ceiling(Engine& engine, int rounds = 7);
+
+/// Perplexity by the field's usual definition: windows of `context_tokens`, the first token of each replaced by <bos>,
+/// the second half scored, an incomplete last window dropped.
+struct PerplexityResult {
+  double perplexity = 0;
+  double standard_error = 0;  // of the perplexity
+  double nll_sum = 0;
+  std::size_t scored_tokens = 0;
+  std::size_t windows = 0;
+};
+/// Errors   InvalidArgument when the text is shorter than one window. `progress` gets windows done and the perplexity so far.
+[[nodiscard]] Result<PerplexityResult> perplexity(Engine& engine, std::span<const std::int32_t> tokens,
+                                                  std::size_t context_tokens,
+                                                  const std::function<bool(std::size_t done, std::size_t total, double so_far)>& progress);
+
+}  // namespace ebb::engine

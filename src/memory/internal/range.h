@@ -1,0 +1,38 @@
+// The page table of one region, private to memory/: which page lies under which slot of the reserved addresses.
+// Invariant: slots [0, mapped_pages) hold a mapped page; further slots are retired or empty.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "base/error.h"
+#include "device/device.h"
+#include "memory/ledger.h"
+
+namespace ebb::memory {
+
+enum class SlotState : std::uint8_t { Empty, Mapped, Retired };
+
+struct Slot {
+  device::Handle page;
+  SlotState state = SlotState::Empty;
+};
+
+struct Range {
+  device::AddressRange addresses;
+  Tag tag = Tag::Other;
+  OwnerId owner = kEngineOwner;
+  Charge charge;            // mapped and retired pages
+  std::vector<Slot> slots;  // up to the highest slot that ever held a page
+  std::size_t mapped_pages = 0;
+  std::size_t retired_pages = 0;
+  bool closed = false;  // its region is gone; it stays until its last retired page is unmapped
+};
+
+/// After the loss of a device its memory is gone, so for the books a refused unmap or release has happened.
+[[nodiscard]] inline bool is_gone(const Status& status) {
+  return status || status.error().code == ErrorCode::DeviceLost;
+}
+
+}  // namespace ebb::memory

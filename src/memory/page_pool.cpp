@@ -1,0 +1,158 @@
+#include "memory/page_pool.h"
+
+#include <fmt/format.h>
+
+#include <iterator>
+#include <utility>
+
+#include "base/bytes.h"
+#include "base/check.h"
+
+namespace ebb::memory {
+PagePool::PagePool(device::Device& device, Ledger& ledger, PoolOptions options)
+    : device_(device),
+      ledger_(ledger),
+      options_(options),
+      page_bytes_(device.page_bytes()),
+      ledger_device_(ledger.add_device(device.name())),
+      pooled_(ledger.open_pooled(ledger_device_)) {
+  now_.page_bytes = page_bytes_;
+  publish_stats();
+}
+
+PagePool::~PagePool() {
+  for (const Range& range : ranges_)
+    EBB_CHECK(range.closed, "a region of {} bytes outlives its pool", range.addresses.bytes);
+  static_cast<void>(drain());
+  trim();
+  // A driver that refused a release twice keeps those pages until the process ends; they must not stop it.
+  pooled_.remove(pooled_.bytes());
+  for (Range& range : ranges_) range.charge.remove(range.charge.bytes());
+}
+
+std::size_t PagePool::collect() {
+  const std::lock_guard lock(mutex_);
+  collect_locked(nullptr);
+  publish_stats();
+  return now_.retired_pages * page_bytes_;
+}
+
+std::size_t PagePool::trim(std::size_t keep_pages) {
+  const std::lock_guard lock(mutex_);
+  const std::uint64_t released_before = now_.released_pages;
+  collect_locked(nullptr);
+  release_free_pages(keep_pages);
+  publish_stats();
+  return static_cast<std::size_t>(now_.released_pages - released_before) * page_bytes_;
+}
+
+Status PagePool::drain() {
+  const std::lock_guard lock(mutex_);
+  Status outcome;
+  for (const Retired& retired : retired_) {
+    for (const device::Fence fence : retired.fences) {
+      if (!retired.fenced) continue;
+      if (Status waited = device_.wait(fence); !waited) outcome = std::move(waited);
+    }
+  }
+  collect_locked(nullptr);
+  publish_stats();
+  if (outcome && now_.retired_pages != 0)
+    return fail(ErrorCode::Io,
+                fmt::format("{} given up could not be unmapped from {}; they stay counted and are tried again",
+                            format_bytes(now_.retired_pages * page_bytes_), device_.name()));
+  return outcome;
+}
+
+PoolStats PagePool::stats() const {
+  const std::lock_guard lock(stats_mutex_);
+  return stats_;
+}
+
+void PagePool::publish_stats() {
+  const std::lock_guard lock(stats_mutex_);
+  stats_ = now_;
+}
+
+void PagePool::shrink(Range& range, std::size_t page_count) {
+  const std::lock_guard lock(mutex_);
+  const std::size_t given_up = range.mapped_pages - page_count;
+  range.mapped_pages = page_count;
+  retire(range, page_count, given_up);
+  collect_locked(nullptr);
+  publish_stats();
+}
+
+void PagePool::close_range(Range& range) {
+  const std::lock_guard lock(mutex_);
+  const std::size_t given_up = std::exchange(range.mapped_pages, 0);
+  range.closed = true;
+  if (given_up != 0) retire(range, 0, given_up);
+  collect_locked(nullptr);
+  publish_stats();
+}
+
+void PagePool::retire(Range& range, std::size_t first_slot, std::size_t slot_count) {
+  Retired retired{&range, first_slot, slot_count, {}, true};
+  for (std::size_t stream_idx = 0; stream_idx < device::kStreamCount; ++stream_idx) {
+    // Nobody tells which streams used a page, so the fence is taken on all of them.
+    if (auto fence = device_.fence(static_cast<device::Stream>(stream_idx)); fence)
+      retired.fences[stream_idx] = *fence;
+    else
+      retired.fenced = false;
+  }
+  for (std::size_t slot_idx = first_slot; slot_idx < first_slot + slot_count; ++slot_idx)
+    range.slots[slot_idx].state = SlotState::Retired;
+  range.retired_pages += slot_count;
+  now_.mapped_pages -= slot_count;
+  now_.retired_pages += slot_count;
+  retired_.push_back(retired);
+}
+
+bool PagePool::is_done(const Retired& retired) {
+  if (!retired.fenced) return true;
+  for (const device::Fence fence : retired.fences) {
+    const Result<bool> done = device_.done(fence);
+    if (done && !*done) return false;
+  }
+  return true;
+}
+
+Status PagePool::reclaim(const Retired& retired) {
+  Range& range = *retired.range;
+  const std::size_t bytes = retired.slot_count * page_bytes_;
+  Status unmapped = device_.unmap(range.addresses.data + retired.first_slot * page_bytes_, bytes);
+  if (!is_gone(unmapped)) return unmapped;
+  for (std::size_t slot_idx = retired.first_slot; slot_idx < retired.first_slot + retired.slot_count; ++slot_idx)
+    free_.push_back(std::exchange(range.slots[slot_idx], Slot{}).page);
+  range.retired_pages -= retired.slot_count;
+  range.charge.move_to(pooled_, bytes);
+  now_.retired_pages -= retired.slot_count;
+  now_.free_pages += retired.slot_count;
+  return {};
+}
+
+void PagePool::collect_locked(const Range* spared) {
+  for (auto retired = retired_.begin(); retired != retired_.end();) {
+    const bool is_reclaimed = retired->range != spared && is_done(*retired) && reclaim(*retired);
+    retired = is_reclaimed ? retired_.erase(retired) : std::next(retired);
+  }
+  for (auto range = ranges_.begin(); range != ranges_.end();) {
+    const bool is_empty = range->closed && range->retired_pages == 0;
+    const bool is_freed = is_empty && is_gone(device_.free_addresses(range->addresses));
+    range = is_freed ? ranges_.erase(range) : std::next(range);
+  }
+  release_free_pages(options_.keep_free_pages);
+}
+
+void PagePool::release_free_pages(std::size_t keep_pages) {
+  // A page that is refused stays free and counted; the next call tries again.
+  while (free_.size() > keep_pages && is_gone(device_.release(free_.back()))) {
+    free_.pop_back();
+    pooled_.remove(page_bytes_);
+    --now_.free_pages;
+    ++now_.released_pages;
+  }
+}
+
+}  // namespace ebb::memory

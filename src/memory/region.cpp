@@ -1,0 +1,57 @@
+#include "memory/region.h"
+
+#include <utility>
+
+#include "base/bytes.h"
+#include "base/check.h"
+#include "memory/internal/range.h"
+#include "memory/page_pool.h"
+
+namespace ebb::memory {
+
+struct Region::State {
+  State(PagePool& owning_pool, Range& own_range)
+      : pool(owning_pool), range(own_range), page_bytes(owning_pool.page_bytes()) {}
+  State(const State&) = delete;  // one region answers for the range
+  State& operator=(const State&) = delete;
+  ~State() { pool.close_range(range); }
+
+  PagePool& pool;
+  Range& range;
+  const std::size_t page_bytes;
+};
+
+Region::Region() = default;
+Region::Region(Region&&) noexcept = default;
+Region& Region::operator=(Region&&) noexcept = default;
+Region::~Region() = default;
+
+Result<Region> Region::reserve(PagePool& pool, Tag tag, OwnerId owner, std::size_t max_bytes) {
+  EBB_TRY_ASSIGN(Range * range, pool.open_range(tag, owner, max_bytes));
+  Region region;
+  region.state_ = std::make_unique<State>(pool, *range);
+  return region;
+}
+
+Status Region::resize(std::size_t bytes) {
+  if (state_ == nullptr) {
+    EBB_CHECK(bytes == 0, "{} bytes in an empty region", bytes);
+    return {};
+  }
+  EBB_CHECK(bytes <= reserved_bytes(), "{} bytes in a region of {}", bytes, reserved_bytes());
+  const std::size_t page_count = div_up(bytes, state_->page_bytes);
+  Range& range = state_->range;
+  if (page_count > range.mapped_pages) return state_->pool.grow(range, page_count);
+  if (page_count < range.mapped_pages) state_->pool.shrink(range, page_count);
+  return {};
+}
+
+std::byte* Region::data() const { return state_ == nullptr ? nullptr : state_->range.addresses.data; }
+
+std::size_t Region::committed_bytes() const {
+  return state_ == nullptr ? 0 : state_->range.mapped_pages * state_->page_bytes;
+}
+
+std::size_t Region::reserved_bytes() const { return state_ == nullptr ? 0 : state_->range.addresses.bytes; }
+
+}  // namespace ebb::memory

@@ -1,0 +1,69 @@
+// A model on the host device with everything it stands on, for tests below the engine.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <stdexcept>
+#include <vector>
+
+#include "device/device_spec.h"
+#include "memory/ledger.h"
+#include "memory/page_pool.h"
+#include "model/kv_cache.h"
+#include "model/model.h"
+#include "weights/weight_store.h"
+
+namespace ebb::tests {
+
+template <typename T>
+T must(Result<T> result) {
+  if (!result) throw std::runtime_error(result.error().message);
+  return std::move(result).value();
+}
+inline void must(const Status& status) {
+  if (!status) throw std::runtime_error(status.error().message);
+}
+
+class LoadedModel {
+ public:
+  LoadedModel(const std::filesystem::path& path, model::Arithmetic arithmetic, int threads = 1, std::size_t chunk_tokens = 512,
+              const char* devices = "cpu")
+      : devices_(must(device::open_devices({devices, "", ""}))), pool_(*devices_.front(), ledger_) {
+    store_ = must(weights::WeightStore::open(path, pool_));
+    model_ = must(model::Model::load(*store_, pool_, {arithmetic, threads, chunk_tokens}));
+  }
+
+  [[nodiscard]] model::Model& model() { return *model_; }
+  [[nodiscard]] const model::Config& config() const { return model_->config(); }
+  [[nodiscard]] memory::PagePool& pool() { return pool_; }
+  [[nodiscard]] memory::Ledger& ledger() { return ledger_; }
+
+  [[nodiscard]] std::unique_ptr<model::KvCache> new_cache(model::KvType type, std::size_t rewind_tokens = 64) {
+    return must(model::KvCache::create(pool_, 1, config(), {type, 4096, rewind_tokens}));
+  }
+
+  /// Logits of every row, [ids.size()][vocabulary], evaluated in chunks.
+  std::vector<std::vector<float>> logits(model::KvCache& cache, std::span<const std::int32_t> ids,
+                                                       std::size_t chunk_tokens) {
+    std::vector<std::vector<float>> rows;
+    for (std::size_t first = 0; first < ids.size(); first += chunk_tokens) {
+      const auto chunk = ids.subspan(first, std::min(chunk_tokens, ids.size() - first));
+      must(model_->forward(cache, chunk, 0, [&](std::size_t, std::span<const float> row) {
+        rows.emplace_back(row.begin(), row.end());
+      }));
+    }
+    return rows;
+  }
+
+ private:
+  std::vector<std::unique_ptr<device::Device>> devices_;
+  memory::Ledger ledger_;
+  memory::PagePool pool_;
+  std::unique_ptr<weights::WeightStore> store_;
+  std::unique_ptr<model::Model> model_;
+};
+
+}  // namespace ebb::tests
