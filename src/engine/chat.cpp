@@ -11,12 +11,32 @@
 
 namespace ebb::engine {
 
+namespace {
+
+/// An answer to "Answer:" begins with the space that belongs to the prompt; nobody wants to see it.
+std::string_view without_leading_space(std::string_view text) {
+  const std::size_t begin = text.find_first_not_of(" \n");
+  return begin == std::string_view::npos ? std::string_view() : text.substr(begin);
+}
+
+/// Passes text on from its first visible character on.
+TokenSink skip_leading_space(const TokenSink& sink) {
+  return [&sink, begun = false](const TokenEvent& event) mutable {
+    TokenEvent shown = event;
+    if (!begun) shown.text = without_leading_space(event.text);
+    begun = begun || !shown.text.empty();
+    return sink(shown);
+  };
+}
+
+}  // namespace
+
 struct Chat::State {
   Engine& engine;
   std::unique_ptr<Conversation> conversation;
   std::vector<ChatMessage> messages;  // a system text, if any, comes first
 
-  [[nodiscard]] Result<Answer> answer(GenerateOptions options, const TokenSink& sink, const Progress& progress) {
+  [[nodiscard]] Result<Answer> make_answer(GenerateOptions options, const TokenSink& sink, const Progress& progress) {
     std::vector<Message> parts;
     for (const ChatMessage& message : messages) {
       EBB_TRY_ASSIGN(const Role role, parse_role(message.role));
@@ -25,7 +45,10 @@ struct Chat::State {
     const PromptStyle style = engine.info().prompt_style;
     EBB_TRY_ASSIGN(const Prompt prompt, render(*engine.state().tokenizer, style, parts, /*add_generation_prompt=*/true));
     for (std::string& stop : stop_strings(style)) options.stop.push_back(std::move(stop));
-    return conversation->generate(prompt.ids, options, sink, progress);
+    EBB_TRY_ASSIGN(Answer answer,
+                   conversation->generate(prompt.ids, options, sink ? skip_leading_space(sink) : sink, progress));
+    answer.text = without_leading_space(answer.text);
+    return answer;
   }
 };
 
@@ -41,7 +64,7 @@ Result<std::unique_ptr<Chat>> Chat::create(Engine& engine) {
 Result<Answer> Chat::say(std::string_view text, const GenerateOptions& options, const TokenSink& sink,
                          const Progress& progress) {
   state_->messages.push_back({"user", std::string(text)});
-  Result<Answer> answer = state_->answer(options, sink, progress);
+  Result<Answer> answer = state_->make_answer(options, sink, progress);
   if (!answer || (answer->text.empty() && answer->finish == FinishReason::Cancelled)) {
     state_->messages.pop_back();
   } else {
@@ -57,7 +80,7 @@ Result<Answer> Chat::regenerate(const GenerateOptions& options, const TokenSink&
   }
   ChatMessage last = std::move(messages.back());
   messages.pop_back();
-  Result<Answer> answer = state_->answer(options, sink, progress);
+  Result<Answer> answer = state_->make_answer(options, sink, progress);
   if (answer && !(answer->text.empty() && answer->finish == FinishReason::Cancelled)) last.text = answer->text;
   messages.push_back(std::move(last));
   return answer;

@@ -3,10 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <thread>
 #include <utility>
 
-#include "base/bytes.h"
+#include "base/processors.h"
 #include "engine/chat_template.h"
 #include "engine/internal/device_list.h"
 #include "engine/internal/engine_state.h"
@@ -22,7 +21,7 @@ Result<int> choose_threads(int wanted) {
                                                         wanted, kMaxThreads));
   }
   if (wanted != 0) return wanted;
-  return std::clamp(static_cast<int>(std::thread::hardware_concurrency()), 1, kMaxThreads);
+  return static_cast<int>(std::min<std::size_t>(usable_cores(), kMaxThreads));
 }
 
 Result<std::size_t> choose_context(std::size_t wanted, std::size_t trained) {

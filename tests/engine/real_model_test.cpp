@@ -158,5 +158,29 @@ TEST_F(RealModel, ChunksAndReuseChangeNothing) {
   EXPECT_EQ(run(512, true), whole);
 }
 
+// A full context of 32,768 tokens costs what the layout says, and nothing grows behind it.
+TEST_F(RealModel, FullContextRunsInTheMemoryThatItsLayoutNames) {
+  const auto engine = open(/*exact=*/false);
+  const auto conversation = must(engine->new_conversation());
+  std::vector<std::int32_t> ids = {engine->bos()};
+  const std::vector<Json> rows = read_lines(vectors() / "prompts.jsonl");
+  while (ids.size() < 32760) {
+    const auto more = rows[ids.size() % rows.size()].at("ids").get<std::vector<std::int32_t>>();
+    ids.insert(ids.end(), more.begin() + 1, more.end());
+  }
+  ids.resize(32760);
+  const std::vector<std::int32_t> tokens = greedy(*conversation, ids, 100);
+  EXPECT_EQ(tokens.size(), 8U) << "the context is full after 8 more";
+  std::map<std::string, std::size_t> kinds;
+  const MemoryStatus status = engine->memory();
+  for (const auto& [kind, bytes] : status.devices.front().kinds) kinds[kind] = bytes;
+  // One key and one value of 256 halves: 1,024 bytes a token and layer; 3 global layers, 15 rings of 512 slots.
+  EXPECT_EQ(kinds["kv_global"], 32768U * 3 * 1024);
+  EXPECT_EQ(kinds["kv_local"], 512U * 15 * 1024);
+  EXPECT_EQ(kinds["cache"], 1024U * 15 * 1024) << "what left the windows, for taking an answer back";
+  EXPECT_GE(conversation->reset(), 32768U * 3 * 1024);
+  EXPECT_EQ(engine->memory().conversations.front().bytes, 0U);
+}
+
 }  // namespace
 }  // namespace ebb::engine

@@ -6,8 +6,8 @@
 namespace ebb::kernels {
 
 const MatmulKernels& avx2_matmul_kernels() {
-  static constexpr MatmulKernels kernels{&quantize_row<Avx2Lanes>, &Panel<Avx2Lanes>::run};
-  return kernels;
+  static constexpr MatmulKernels kKernels{&quantize_row<Avx2Lanes>, &Panel<Avx2Lanes>::run};
+  return kKernels;
 }
 
 }  // namespace ebb::kernels

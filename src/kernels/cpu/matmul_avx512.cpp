@@ -6,8 +6,8 @@
 namespace ebb::kernels {
 
 const MatmulKernels& avx512_matmul_kernels() {
-  static constexpr MatmulKernels kernels{&quantize_row<Avx512Lanes>, &Panel<Avx512Lanes>::run};
-  return kernels;
+  static constexpr MatmulKernels kKernels{&quantize_row<Avx512Lanes>, &Panel<Avx512Lanes>::run};
+  return kKernels;
 }
 
 }  // namespace ebb::kernels

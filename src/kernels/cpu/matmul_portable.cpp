@@ -8,8 +8,8 @@
 namespace ebb::kernels {
 
 const MatmulKernels& portable_matmul_kernels() {
-  static constexpr MatmulKernels kernels{&quantize_row<PortableLanes>, &Panel<PortableLanes>::run};
-  return kernels;
+  static constexpr MatmulKernels kKernels{&quantize_row<PortableLanes>, &Panel<PortableLanes>::run};
+  return kKernels;
 }
 
 }  // namespace ebb::kernels
