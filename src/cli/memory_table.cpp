@@ -22,7 +22,7 @@ std::string memory_table(const engine::MemoryStatus& status) {
       if (bytes > 0) table += row(kind, bytes);
     }
     table += row("ready in the pool", device.pool_bytes);
-    table += row("used here in all", device.used_by_us_bytes);
+    table += row("by the device's own count", device.used_by_us_bytes);
     table += row("free", device.free_bytes);
     table += row("total", device.total_bytes);
   }
