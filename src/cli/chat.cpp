@@ -1,6 +1,7 @@
 // `ebb chat`: messages and answers in the terminal, with commands that begin with a slash.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdio>
 

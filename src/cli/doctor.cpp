@@ -1,6 +1,7 @@
 // `ebb doctor`: what this machine has, what Ebb found, and what to do about each fault.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <string_view>
 

@@ -1,6 +1,7 @@
 // `ebb tokenize`: text to ids, and back with --decode.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <nlohmann/json.hpp>
 

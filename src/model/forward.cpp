@@ -1,4 +1,5 @@
 // One forward pass, in the order of the paper. Rows are the tokens of the chunk; row r stands at position length + r.
+#include <algorithm>
 #include <array>
 #include <cmath>
 

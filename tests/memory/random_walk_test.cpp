@@ -2,6 +2,7 @@
 // After every step the invariants of memory.md 8.2 hold; at the end nothing is left.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <deque>
 #include <iostream>
