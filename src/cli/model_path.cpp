@@ -59,7 +59,7 @@ Result<fs::path> find_model(const std::string& text, const Environment& environm
                                                         "{}), or set EBB_MODEL, or `model:` in config.yaml",
                                                         models.string(), list_of(names_in(models))));
   }
-  const fs::path path = expand_home(text, environment);
+  fs::path path = expand_home(text, environment);
   std::error_code ignored;
   if (fs::exists(path, ignored)) return path;
   if (text.find('/') != std::string::npos) {
