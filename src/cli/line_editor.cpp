@@ -137,6 +137,9 @@ LineOutcome LineEditor::read(const std::string& prompt, std::string& line) {
   if (!state_->editor) return read_plain(line);
   state_->typing = {prompt, false};
   EditLine* editor = state_->editor.get();
+  // libedit shows the prompt first and would leave the terminal's own line editing on until it reads: a Ctrl-C in
+  // between would find an empty line.
+  el_set(editor, EL_PREP_TERM, 1);
   int count = 0;
   const char* text = el_gets(editor, &count);
   if (text != nullptr && count > 0 && !interrupted()) {
