@@ -26,13 +26,13 @@ std::string memory_table(const engine::MemoryStatus& status) {
     table += row("free", device.free_bytes);
     table += row("total", device.total_bytes);
   }
-  if (!status.host_kinds.empty()) table += "files and host\n";
-  for (const auto& [kind, bytes] : status.host_kinds) {
+  if (!status.host.kinds.empty()) table += "files and host\n";
+  for (const auto& [kind, bytes] : status.host.kinds) {
     if (bytes > 0) table += row(kind, bytes);
   }
   if (!status.conversations.empty()) table += "conversations\n";
   for (const engine::ConversationStatus& conversation : status.conversations) {
-    table += row(fmt::format("{}: {} tokens", conversation.id, conversation.tokens), conversation.bytes);
+    table += row(fmt::format("{}: {} tokens", conversation.id, conversation.tokens), conversation.device_bytes);
   }
   return table;
 }

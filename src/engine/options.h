@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "engine/memory_options.h"
+
 namespace ebb::engine {
 
 /// How the model is opened. Zero means "choose for me".
@@ -20,6 +22,12 @@ struct EngineOptions {
   int threads = 0;                        // 0 = physical cores
   bool exact = false;                     // float32 activations and KV instead of packed arithmetic
   std::string kv_type;                    // "f16", "bf16", "f32"; empty = f16, or f32 when exact
+  std::string gpu_layers = "auto";        // layers on devices: a number, "auto", or "all" (or refuse)
+  std::vector<double> tensor_split;       // shares by device; empty = by the planner
+  std::optional<std::size_t> main_device;  // use this device alone
+  std::size_t fit_target_bytes = 0;       // left free on every device
+  std::size_t parallel = 1;               // chats the plan makes room for
+  MemoryOptions memory;
   std::string chat_template;              // "gemma", "plain"; empty = by the file
 };
 

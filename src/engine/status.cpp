@@ -10,8 +10,8 @@ namespace {
 
 std::string_view backend_name(device::Kind kind) { return kind == device::Kind::Host ? "host" : "fake"; }
 
-std::vector<std::pair<std::string, std::size_t>> kinds_of(const memory::LedgerSnapshot::Device& entry) {
-  std::vector<std::pair<std::string, std::size_t>> kinds;
+KindBytes kinds_of(const memory::LedgerSnapshot::Device& entry) {
+  KindBytes kinds;
   for (std::size_t idx = 0; idx < memory::kTagCount; ++idx) {
     kinds.emplace_back(memory::tag_name(static_cast<memory::Tag>(idx)), entry.by_tag[idx]);
   }
@@ -23,7 +23,7 @@ std::vector<std::pair<std::string, std::size_t>> kinds_of(const memory::LedgerSn
 MemoryStatus Engine::memory() const {
   MemoryStatus status;
   const memory::LedgerSnapshot snapshot = state_->ledger.snapshot();
-  status.host_kinds = kinds_of(snapshot.devices[memory::kHostMemory]);
+  status.host.kinds = kinds_of(snapshot.devices[memory::kHostMemory]);
   // Only the first device has a pool so far, so it alone can hold bytes of ours.
   for (std::size_t device_idx = 0; device_idx < state_->devices.size(); ++device_idx) {
     device::Device& device = *state_->devices[device_idx];
@@ -44,7 +44,14 @@ MemoryStatus Engine::memory() const {
     status.devices.push_back(std::move(entry));
   }
   for (const auto& [owner, conversation] : state_->conversations) {
-    status.conversations.push_back({owner, conversation->tokens().size(), snapshot.owner_bytes(owner)});
+    status.conversations.push_back({.id = owner,
+                                    .title = {},
+                                    .state = ConversationState::Idle,
+                                    .tokens = conversation->tokens().size(),
+                                    .context = state_->info.context,
+                                    .device_bytes = snapshot.owner_bytes(owner),
+                                    .host_bytes = 0,
+                                    .kinds = {}});
   }
   return status;
 }

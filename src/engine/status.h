@@ -1,37 +1,71 @@
-// Memory as plain numbers for whoever shows it: devices, kinds, owners. One snapshot, so the parts add up.
+// Memory as plain numbers for whoever shows it: devices, kinds, conversations. One snapshot, taken under the locks of
+// all pools, so the parts add up and equal the devices' own counts.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
-#include <utility>
+#include <string_view>
 #include <vector>
 
 #include "base/error.h"
+#include "engine/receipt.h"
 
 namespace ebb::engine {
 
+/// Counted by the device: total, free, used_by_us, others. Counted by us: everything else.
 struct DeviceStatus {
   std::size_t index = 0;
   std::string name;
   std::string backend;  // "host", "fake"
   std::size_t total_bytes = 0;
+  std::size_t limit_bytes = 0;  // the budget; the total when there is none
   std::size_t free_bytes = 0;
-  std::size_t used_by_us_bytes = 0;  // pages this process holds there, by the device's own count
-  std::size_t pool_bytes = 0;        // of those, held ready by the pool
-  std::vector<std::pair<std::string, std::size_t>> kinds;  // tag and bytes, every tag
+  std::size_t used_by_us_bytes = 0;
+  std::size_t others_bytes = 0;
+  std::size_t context_bytes = 0;    // the driver's own share of this process; 0 on host and fake devices
+  std::size_t held_bytes = 0;       // mapped + pool + retired
+  std::size_t mapped_bytes = 0;     // under a live owner; a shared page counts once
+  std::size_t pool_bytes = 0;       // kept ready
+  std::size_t retired_bytes = 0;    // given up, some stream may still read them
+  std::size_t untracked_bytes = 0;  // used_by_us - held - context: must be 0
+  std::size_t planned_bytes = 0;
+  std::size_t live_bytes = 0;       // what a perfect allocator would need now
+  KindBytes kinds;                  // every device kind; sums to mapped + retired
+  /// Source   spec/memory section 7: (mapped - live) / mapped, and pool / held. 0 when nothing is held.
+  double internal_fragmentation = 0;
+  double pool_fragmentation = 0;
+  bool address_fallback = false;    // large address ranges were refused (B8)
 };
+
+struct HostStatus {
+  std::optional<std::size_t> limit_bytes;
+  std::size_t used_bytes = 0;  // sum of kinds but mapped_file
+  std::size_t anon_bytes = 0;  // of the process: anonymous pages and swap, by the operating system
+  KindBytes kinds;             // mapped_file, parked, cache, other
+};
+
+enum class ConversationState : std::uint8_t { Active, Idle, Parked };
+[[nodiscard]] std::string_view state_name(ConversationState state);
 
 struct ConversationStatus {
   std::uint64_t id = 0;
+  std::string title;
+  ConversationState state = ConversationState::Idle;
   std::size_t tokens = 0;
-  std::size_t bytes = 0;
+  std::size_t context = 0;
+  std::size_t device_bytes = 0;
+  std::size_t host_bytes = 0;
+  KindBytes kinds;
 };
 
 struct MemoryStatus {
+  std::int64_t time_ms = 0;  // since the epoch
   std::vector<DeviceStatus> devices;
-  std::vector<std::pair<std::string, std::size_t>> host_kinds;  // mapped_file and the like
+  HostStatus host;
   std::vector<ConversationStatus> conversations;
+  std::optional<Receipt> last;
 };
 
 /// The devices a spec names ("cpu", "fake:16GiB"), without loading anything.
@@ -45,3 +79,10 @@ struct DeviceListing {
 [[nodiscard]] Result<std::vector<DeviceListing>> list_devices(const std::string& spec, std::size_t fake_page_bytes);
 
 }  // namespace ebb::engine
+
+namespace ebb {
+
+/// "GPU 0: 18.2/24.0 GB (75.8%)", a space between devices; GB as cards are sold: 2^30 bytes.
+[[nodiscard]] std::string gpu_memory(const engine::MemoryStatus& status);
+
+}  // namespace ebb

@@ -78,7 +78,7 @@ TEST(MemoryTable, ShowsDevicesKindsAndConversations) {
   device.backend = "host";
   device.kinds = {{"kv_global", 1048576}, {"scratch", 0}};
   status.devices = {device};
-  status.host_kinds = {{"mapped_file", 2097152}};
+  status.host.kinds = {{"mapped_file", 2097152}};
   status.conversations = {{7, 30, 4096}};
   const std::string table = memory_table(status);
   EXPECT_NE(table.find("kv_global"), std::string::npos);

@@ -116,7 +116,7 @@ TEST(Conversation, ResetGivesEverythingBack) {
     must(conversation->generate(prompt_of(10), greedy(2), nullptr, nullptr));
     conversation->reset();
     const MemoryStatus status = engine->memory();
-    EXPECT_EQ(status.conversations.front().bytes, 0U) << devices;
+    EXPECT_EQ(status.conversations.front().device_bytes, 0U) << devices;
     std::size_t scratch = 0;
     for (const auto& [kind, bytes] : status.devices.front().kinds) scratch += kind == "scratch" ? bytes : 0;
     EXPECT_LE(pool_bytes(*engine), floor + scratch) << devices << ": only the step's scratch may have grown";
