@@ -79,7 +79,8 @@ TEST(MemoryTable, ShowsDevicesKindsAndConversations) {
   device.kinds = {{"kv_global", 1048576}, {"scratch", 0}};
   status.devices = {device};
   status.host.kinds = {{"mapped_file", 2097152}};
-  status.conversations = {{7, 30, 4096}};
+  status.conversations.push_back({.id = 7, .title = {}, .state = engine::ConversationState::Idle, .tokens = 30,
+                                  .context = 4096, .device_bytes = 4096, .host_bytes = 0, .kinds = {}});
   const std::string table = memory_table(status);
   EXPECT_NE(table.find("kv_global"), std::string::npos);
   EXPECT_EQ(table.find("scratch"), std::string::npos) << "kinds that hold nothing are left out";
