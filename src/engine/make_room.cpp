@@ -26,7 +26,7 @@ std::string owner_text(const memory::LedgerSnapshot::Entry& entry) {
 
 }  // namespace
 
-Status Reclaimer::with_room(const std::function<Status()>& attempt) {
+Status Reclaimer::with_room(const Asker& asker, const std::function<Status()>& attempt) {
   Status outcome = attempt();
   Stage stage = Stage::Pool;
   std::vector<std::string> tried;
@@ -37,7 +37,7 @@ Status Reclaimer::with_room(const std::function<Status()>& attempt) {
     if (full != pool) stage = Stage::Pool;
     pool = full;
     if (!give_something(*pool, stage, tried))
-      return tl::unexpected<Error>(refusal(std::move(outcome).error(), *pool, std::move(tried)));
+      return tl::unexpected<Error>(refusal(std::move(outcome).error(), *pool, asker, std::move(tried)));
     outcome = attempt();
   }
   return outcome;
@@ -160,7 +160,8 @@ bool Reclaimer::relax() {
   return moved;
 }
 
-Error Reclaimer::refusal(Error cause, memory::PagePool& pool, std::vector<std::string> tried) const {
+Error Reclaimer::refusal(Error cause, memory::PagePool& pool, const Asker& asker,
+                         std::vector<std::string> tried) const {
   MemoryFacts facts = *cause.memory;
   const memory::LedgerSnapshot snapshot = engine_.pools->ledger().snapshot();
   std::vector<memory::LedgerSnapshot::Entry> holders;
@@ -170,7 +171,7 @@ Error Reclaimer::refusal(Error cause, memory::PagePool& pool, std::vector<std::s
   std::ranges::sort(holders, std::ranges::greater{}, &memory::LedgerSnapshot::Entry::bytes);
   if (holders.size() > kOwnersNamed) holders.resize(kOwnersNamed);
   for (const auto& entry : holders) facts.owners.push_back(owner_text(entry));
-  facts.remedies = engine_.remedies(facts.wanted_bytes);
+  facts.remedies = engine_.remedies(pool, facts.wanted_bytes, asker.tokens, asker.conversation);
   if (facts.remedies.size() > kRemediesNamed) facts.remedies.resize(kRemediesNamed);
   facts.later = is_anyone_answering();
   facts.tried = std::move(tried);

@@ -36,18 +36,14 @@ Status Pass::still_ours() const {
 Status Pass::make_ready() {
   Engine::State& engine = conversation_.engine;
   if (!engine.model->loaded()) {
-    EBB_TRY(engine.reclaimer->with_room([&] { return engine.model->load_weights(); }));
+    EBB_TRY(engine.reclaimer->with_room({}, [&] { return engine.model->load_weights(); }));
   }
   if (conversation_.cache == nullptr) {
-    model::KvOptions options;
-    options.global = engine.global_kv;
-    options.local = engine.local_kv;
-    options.max_tokens = engine.info.context;
     EBB_TRY_ASSIGN(conversation_.cache,
-                   model::KvCache::create(engine.kv_pools, conversation_.id, engine.model->config(), options));
+                   model::KvCache::create(engine.kv_pools, conversation_.id, engine.model->config(), engine.kv_options));
   }
   if (conversation_.cache->parked()) {
-    EBB_TRY(engine.reclaimer->with_room([&] { return conversation_.cache->restore(); }));
+    EBB_TRY(engine.reclaimer->with_room({conversation_.id, conversation_.tokens.size()}, [&] { return conversation_.cache->restore(); }));
     conversation_.publish();
   }
   return {};
@@ -80,7 +76,7 @@ Result<std::size_t> Pass::step(std::span<const std::int32_t> all, std::size_t fi
   std::size_t rows = 0;
   const Keeper::Clock::time_point start = Keeper::Clock::now();
   // Room is sometimes made by making the step smaller, so each attempt asks again how large it may be.
-  EBB_TRY(engine.reclaimer->with_room([&]() -> Status {
+  EBB_TRY(engine.reclaimer->with_room({conversation_.id, all.size()}, [&]() -> Status {
     rows = std::min(engine.model->chunk_tokens(), all.size() - first);
     const std::size_t first_logit_row = std::clamp(first_logit_pos, first, first + rows) - first;
     return engine.model->forward(

@@ -131,7 +131,7 @@ Result<Receipt> Reclaimer::unload(Reason reason) {
 
 Result<Receipt> Reclaimer::load(Reason reason) {
   ReceiptScope scope(engine_, Action::Load, reason);
-  EBB_TRY(with_room([&] { return engine_.model->load_weights(); }));
+  EBB_TRY(with_room({}, [&] { return engine_.model->load_weights(); }));
   return scope.finish(milliseconds(0));
 }
 

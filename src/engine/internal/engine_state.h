@@ -29,7 +29,7 @@ namespace ebb::engine {
 struct Engine::State {
   EngineOptions options;
   ModelInfo info;
-  model::KvTypes global_kv, local_kv;
+  model::KvOptions kv_options;  // of every conversation
   Plan plan;
   std::unique_ptr<DevicePools> pools;
   model::KvPools kv_pools;  // home of each layer
@@ -50,6 +50,9 @@ struct Engine::State {
 
   std::unique_ptr<Keeper> keeper;  // last: its thread ends before anything it looks at
 
+  /// What would help a refused growth to `tokens` on `pool`, cheapest first. `step` is held.
+  [[nodiscard]] std::vector<std::string> remedies(memory::PagePool& pool, std::size_t wanted_bytes, std::size_t tokens,
+                                                  memory::OwnerId asker) const;
   void warn(std::string text) {
     const std::lock_guard lock(registry);
     warnings.push_back(std::move(text));

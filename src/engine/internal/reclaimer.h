@@ -18,6 +18,12 @@
 
 namespace ebb::engine {
 
+/// Who asks for room, for what a refusal says.
+struct Asker {
+  std::uint64_t conversation = 0;  // 0: the engine itself
+  std::size_t tokens = 0;          // that the conversation shall hold
+};
+
 class Reclaimer {
  public:
   explicit Reclaimer(Engine::State& engine) : engine_(engine) {}
@@ -40,9 +46,10 @@ class Reclaimer {
 
   /// Runs `attempt`, and while it is refused for memory gives up something and runs it again, cheapest first.
   /// Errors   its last refusal, with what was tried and what would help; any other error at once.
-  [[nodiscard]] Status with_room(const std::function<Status()>& attempt);
+  [[nodiscard]] Status with_room(const Asker& asker, const std::function<Status()>& attempt);
   /// Gives up things on one device, cheapest first, until its pool holds at most `target_bytes`, or nothing is left.
   void shrink(memory::PagePool& pool, std::size_t target_bytes, Reason reason);
+  [[nodiscard]] bool is_anyone_answering() const;
   /// Brings back what pressure took away, as far as there is room: layers, then the full step. False: nothing to do.
   bool relax();
 
@@ -59,8 +66,7 @@ class Reclaimer {
   [[nodiscard]] bool put_away_a_chat(const memory::PagePool& pool, std::vector<std::string>& tried);
   [[nodiscard]] bool move_a_layer_out(const memory::PagePool& pool, std::vector<std::string>& tried);
   [[nodiscard]] std::vector<Conversation::State*> idle_by_use() const;  // least recently used first
-  [[nodiscard]] bool is_anyone_answering() const;
-  [[nodiscard]] Error refusal(Error cause, memory::PagePool& pool, std::vector<std::string> tried) const;
+  [[nodiscard]] Error refusal(Error cause, memory::PagePool& pool, const Asker& asker, std::vector<std::string> tried) const;
 
   Engine::State& engine_;
 };
