@@ -134,7 +134,7 @@ class ChatScreen {
     if (name == "/reset" || name == "/clear") {
       note(fmt::format("new conversation; {} given back to the device", format_bytes(chat_.reset())));
     } else if (name == "/memory") {
-      print(memory_table(model_.memory()));
+      print(memory_table(model_.memory(), stdout_has_colours()));
     } else if (name == "/regen") {
       answer(
           [&](const auto& sink, const auto& progress) { return chat_.regenerate(options_.generate, sink, progress); });

@@ -50,18 +50,6 @@ double share(std::size_t part, std::size_t whole) {
 
 }  // namespace
 
-std::string_view state_name(ConversationState state) {
-  switch (state) {
-    case ConversationState::Active:
-      return "active";
-    case ConversationState::Idle:
-      return "idle";
-    case ConversationState::Parked:
-      return "parked";
-  }
-  return "";
-}
-
 MemoryStatus Engine::memory() const {
   MemoryStatus status;
   status.time_ms =

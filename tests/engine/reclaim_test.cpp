@@ -359,14 +359,5 @@ TEST(Status, IsOneSnapshotWhileStepsRun) {
   worker.join();
 }
 
-TEST(Status, GpuMemoryReadsAsPeopleKnowIt) {
-  engine::MemoryStatus status;
-  engine::DeviceStatus device;
-  device.total_bytes = std::size_t{24} << 30;
-  device.free_bytes = device.total_bytes - static_cast<std::size_t>(18.2 * (1 << 30));
-  status.devices.push_back(device);
-  EXPECT_EQ(gpu_memory(status), "GPU 0: 18.2/24.0 GB (75.8%)");
-}
-
 }  // namespace
 }  // namespace ebb::tests
