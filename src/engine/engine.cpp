@@ -7,7 +7,6 @@
 
 #include "base/processors.h"
 #include "engine/chat_template.h"
-#include "engine/internal/device_list.h"
 #include "engine/internal/engine_state.h"
 
 namespace ebb::engine {
@@ -84,9 +83,8 @@ Result<std::unique_ptr<Engine>> Engine::open(const EngineOptions& options) {
     return fail(ErrorCode::InvalidArgument,
                 fmt::format("a step of {} prompt tokens was asked for; 1 to 65536 can be used", options.chunk_tokens));
   }
-  EBB_TRY_ASSIGN(state->devices, open_device_list(options.devices, options.fake_page_bytes));
-  state->pool = std::make_unique<memory::PagePool>(*state->devices.front(), state->ledger);
-  EBB_TRY_ASSIGN(state->weights, weights::WeightStore::open(options.model, *state->pool));
+  EBB_TRY_ASSIGN(state->pools, DevicePools::open(options));
+  EBB_TRY_ASSIGN(state->weights, weights::WeightStore::open(options.model, state->pools->host()));
   const weights::WeightStore& store = *state->weights;
 
   model::ModelOptions model_options;
@@ -118,10 +116,33 @@ Result<std::unique_ptr<Engine>> Engine::open(const EngineOptions& options) {
   const bool has_template = store.meta_string("tokenizer.chat_template").has_value() || store.side_file("chat_template.jinja");
   EBB_TRY_ASSIGN(info.prompt_style, choose_template(has_template, info.name, options.chat_template));
   info.instruct = info.prompt_style == PromptStyle::Gemma;
+  state->reclaimer = std::make_unique<Reclaimer>(*state);
+  state->keeper = std::make_unique<Keeper>(*state);
   return std::unique_ptr<Engine>(new Engine(std::move(state)));
 }
 
 const ModelInfo& Engine::info() const { return state_->info; }
+const Plan& Engine::plan() const { return state_->plan; }
+
+Receipt Engine::reclaim(Level level, bool all) {
+  const std::lock_guard step(state_->step);
+  return state_->reclaimer->reclaim(level, all, Reason::User);
+}
+
+Result<Receipt> Engine::unload() {
+  const std::lock_guard step(state_->step);
+  return state_->reclaimer->unload(Reason::User);
+}
+
+Result<Receipt> Engine::load() {
+  const std::lock_guard step(state_->step);
+  return state_->reclaimer->load(Reason::User);
+}
+
+std::vector<std::string> Engine::take_warnings() {
+  const std::lock_guard lock(state_->registry);
+  return std::exchange(state_->warnings, {});
+}
 
 std::vector<std::int32_t> Engine::tokenize(std::string_view text, bool parse_control) const {
   return state_->tokenizer->encode(text, parse_control ? tokenizer::ControlText::Parse : tokenizer::ControlText::Literal);
