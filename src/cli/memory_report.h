@@ -1,6 +1,6 @@
 // What `ebb bench memory` measures, in numbers, and its forms: tables for people, CSV and JSON for programs, a chart.
 // All four are written from the same report. Bytes "on the device" are the device's own count; fragmentation follows
-// docs/glossary.md's formulas over all devices together.
+// the formulas in docs/claims.md over all devices together.
 #pragma once
 
 #include <cstddef>
