@@ -13,6 +13,7 @@ namespace {
 
 constexpr double kWidth = 760, kHeight = 420;
 constexpr double kLeft = 74, kRight = 20, kTop = 48, kBottom = 92;
+constexpr std::size_t kLegendColumns = 4;
 constexpr double kPlotWidth = kWidth - kLeft - kRight, kPlotHeight = kHeight - kTop - kBottom;
 
 // Apart for people who see few colours too; the dashes tell the lines apart without any.
@@ -82,8 +83,9 @@ std::string legend(const std::vector<ChartLine>& lines) {
   std::string text;
   for (std::size_t i = 0; i < lines.size(); ++i) {
     const Stroke& stroke = kStrokes[i % kStrokes.size()];
-    const double x = kLeft + static_cast<double>(i % 4) * (kPlotWidth / 4);
-    const double y = kHeight - 18 - static_cast<double>(i / 4) * 18;
+    const std::size_t column = i % kLegendColumns, row = i / kLegendColumns;
+    const double x = kLeft + static_cast<double>(column) * (kPlotWidth / kLegendColumns);
+    const double y = kHeight - 18 - static_cast<double>(row) * 18;
     text += fmt::format(
         "<line x1=\"{}\" y1=\"{}\" x2=\"{}\" y2=\"{}\" stroke=\"{}\" stroke-width=\"2\" stroke-dasharray=\"{}\"/>\n", x,
         y - 4, x + 28, y - 4, stroke.colour, stroke.dashes);
