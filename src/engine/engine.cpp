@@ -66,6 +66,10 @@ std::string_view kv_type_name(model::KvType type) {
       return "f16";
     case model::KvType::BF16:
       return "bf16";
+    case model::KvType::Q8_0:
+      return "q8_0";
+    case model::KvType::Q4_0:
+      return "q4_0";
   }
   return "";
 }

@@ -58,8 +58,8 @@ Status Model::lay_out(std::size_t rows, std::size_t logit_rows, KvType kv_type) 
     b.matmul_workspace = cutter.bytes(kernels::matmul_workspace_bytes(options_.threads, widest));
     b.attention_workspace =
         cutter.bytes(kernels::attention_workspace_bytes(options_.threads, rows, c.q_heads, c.head_dim));
-    b.fresh_k = cutter.bytes(rows * c.kv_width() * kernels::kv_type_bytes(kv_type));
-    b.fresh_v = cutter.bytes(rows * c.kv_width() * kernels::kv_type_bytes(kv_type));
+    b.fresh_k = cutter.bytes(rows * c.kv_heads * kernels::kv_row_bytes(kv_type, c.head_dim));
+    b.fresh_v = cutter.bytes(rows * c.kv_heads * kernels::kv_row_bytes(kv_type, c.head_dim));
     return b;
   };
   Cutter measure(nullptr);
@@ -150,10 +150,11 @@ void Model::attend(KvCache& cache, std::size_t layer_idx, std::size_t first_row,
   kernels::KvView fresh;
   fresh.k = b.fresh_k;
   fresh.v = b.fresh_v;
-  fresh.type = cache.type();
+  fresh.types = {cache.type(), cache.type()};
   fresh.slots = rows;
   fresh.run_tokens = rows;
-  fresh.head_stride_bytes = rows * c.head_dim * kernels::kv_type_bytes(cache.type());
+  fresh.k_head_stride_bytes = rows * kernels::kv_row_bytes(fresh.types.k, c.head_dim);
+  fresh.v_head_stride_bytes = rows * kernels::kv_row_bytes(fresh.types.v, c.head_dim);
   kernels::kv_store(threads_, b.k, b.v, c.kv_width(), first_pos, rows, c.kv_heads, c.head_dim, fresh);
 
   const kernels::KvView past = cache.layer(layer_idx);

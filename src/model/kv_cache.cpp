@@ -14,7 +14,7 @@ namespace {
 constexpr std::size_t kRangeRunBytes = 2 * kMiB;
 
 std::size_t run_bytes_per_layer(const Config& config, kernels::KvType type) {
-  return KvCache::kRunTokens * 2 * config.kv_width() * kernels::kv_type_bytes(type);
+  return KvCache::kRunTokens * 2 * config.kv_heads * kernels::kv_row_bytes(type, config.head_dim);
 }
 
 }  // namespace
@@ -48,7 +48,7 @@ Result<std::unique_ptr<KvCache>> KvCache::create(memory::PagePool& pool, memory:
 Status KvCache::add_layers(memory::PagePool& pool, memory::OwnerId owner, const std::vector<std::size_t>& layers,
                            memory::Tag tag, std::size_t slots, std::vector<Range>& ranges, std::vector<Place>& places) {
   if (layers.empty()) return {};
-  const std::size_t layer_run_bytes = kRunTokens * 2 * kv_heads_ * head_dim_ * kernels::kv_type_bytes(options_.type);
+  const std::size_t layer_run_bytes = kRunTokens * 2 * kv_heads_ * kernels::kv_row_bytes(options_.type, head_dim_);
   const std::size_t most = std::max<std::size_t>(1, kRangeRunBytes / layer_run_bytes);
   const std::size_t range_count = div_up(layers.size(), most);
   const std::size_t per_range = div_up(layers.size(), range_count);
@@ -70,11 +70,12 @@ kernels::KvView KvCache::view(const std::vector<Range>& ranges, const Place& pla
   kernels::KvView view;
   view.k = range.region.data() + place.layer_in_range * 2 * half_bytes;
   view.v = view.k + half_bytes;
-  view.type = options_.type;
+  view.types = {options_.type, options_.type};
   view.slots = range.slots;
   view.run_tokens = kRunTokens;
   view.run_stride_bytes = range.run_bytes;
-  view.head_stride_bytes = half_bytes / kv_heads_;
+  view.k_head_stride_bytes = half_bytes / kv_heads_;
+  view.v_head_stride_bytes = half_bytes / kv_heads_;
   return view;
 }
 
@@ -101,12 +102,11 @@ Status KvCache::reserve(std::size_t count) {
 }
 
 void KvCache::copy_position(const kernels::KvView& from, const kernels::KvView& to, std::size_t pos) const {
-  const std::size_t bytes = head_dim_ * kernels::kv_type_bytes(options_.type);
+  const std::size_t k_bytes = kernels::kv_row_bytes(to.types.k, head_dim_);
+  const std::size_t v_bytes = kernels::kv_row_bytes(to.types.v, head_dim_);
   for (std::size_t head = 0; head < kv_heads_; ++head) {
-    const std::size_t source = from.offset(head, pos, head_dim_);
-    const std::size_t target = to.offset(head, pos, head_dim_);
-    std::memcpy(to.k + target, from.k + source, bytes);
-    std::memcpy(to.v + target, from.v + source, bytes);
+    std::memcpy(to.k + to.offset_k(head, pos, head_dim_), from.k + from.offset_k(head, pos, head_dim_), k_bytes);
+    std::memcpy(to.v + to.offset_v(head, pos, head_dim_), from.v + from.offset_v(head, pos, head_dim_), v_bytes);
   }
 }
 
