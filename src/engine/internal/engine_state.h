@@ -53,6 +53,8 @@ struct Engine::State {
   /// What would help a refused growth to `tokens` on `pool`, cheapest first. `step` is held.
   [[nodiscard]] std::vector<std::string> remedies(memory::PagePool& pool, std::size_t wanted_bytes, std::size_t tokens,
                                                   memory::OwnerId asker) const;
+  /// Scratch of the largest step on `pool`, in whole pages.
+  [[nodiscard]] std::size_t step_bytes(const memory::PagePool& pool) const;
   void warn(std::string text) {
     const std::lock_guard lock(registry);
     warnings.push_back(std::move(text));

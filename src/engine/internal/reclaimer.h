@@ -58,7 +58,6 @@ class Reclaimer {
   enum class Stage : std::uint8_t { Pool, Scratch, Record, Chat, Layer, End };
 
   [[nodiscard]] Status put_away(Conversation::State& conversation);
-  void drop_weights();
   /// Gives up the next thing on `pool`'s device and says so in `tried`; false when nothing is left.
   [[nodiscard]] bool give_something(memory::PagePool& pool, Stage& stage, std::vector<std::string>& tried);
   [[nodiscard]] bool shrink_scratch(std::vector<std::string>& tried);
