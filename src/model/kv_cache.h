@@ -99,6 +99,17 @@ class KvCache {
   [[nodiscard]] Status restore();
   [[nodiscard]] bool parked() const { return parked_; }
 
+  /// What contents() hold.
+  [[nodiscard]] KvExtent extent() const { return {length_, first_kept_, record_base_}; }
+  /// Runs in use, for a file: layer by layer in order, the record after them; the order does not depend on homes. Slots
+  /// that hold no token are zeroed, so that equal chats are equal bytes and what was taken back stays out of the file.
+  /// The host can read and write them where homes are host memory, and always of a parked cache. Valid as layer().
+  [[nodiscard]] std::vector<std::span<std::byte>> contents();
+  /// Sizes an empty cache so that contents() can be filled with what a cache of equal options (max_tokens apart) gave at
+  /// this extent; it is parked afterwards and holds extent.length tokens. Errors: BadFile for an extent that no such
+  /// cache can have; OutOfMemory. The cache is empty as before.
+  [[nodiscard]] Status prepare(const KvExtent& extent);
+
   [[nodiscard]] std::size_t committed_bytes() const { return device_bytes() + host_bytes(); }
   [[nodiscard]] std::size_t device_bytes() const;  // in pools other than the host pool
   [[nodiscard]] std::size_t host_bytes() const;    // in the host pool, parked copies and record included
@@ -125,6 +136,8 @@ class KvCache {
                                  std::vector<Place>& places);
   [[nodiscard]] bool is_away(const Range& range) const { return parked_ && range.home != pools_.host; }
   [[nodiscard]] kernels::KvView record(std::size_t layer_idx) const;
+  void add_contents(const KvRangeLayout& layout, const kernels::KvView& view, std::size_t tokens,
+                    std::vector<std::span<std::byte>>& spans) const;
   [[nodiscard]] Status resize(std::size_t tokens);
   void copy_row(const kernels::KvView& from, std::size_t from_pos, const kernels::KvView& to, std::size_t to_pos) const;
   /// Positions [0, left) are outside every window of so many tokens.
