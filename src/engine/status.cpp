@@ -55,7 +55,7 @@ MemoryStatus Engine::memory() const {
   status.time_ms =
       std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::system_clock::now().time_since_epoch()).count();
   const DevicePools& pools = *state_->pools;
-  const memory::PoolsSnapshot now = memory::snapshot(pools.all());
+  const memory::PoolsSnapshot now = memory::PagePool::snapshot(pools.all());
   for (std::size_t device_idx = 0; device_idx < pools.count(); ++device_idx) {
     const memory::PagePool& pool = pools.pool(device_idx);
     const memory::PoolsSnapshot::Pool& seen = now.pools[device_idx];
@@ -64,16 +64,16 @@ MemoryStatus Engine::memory() const {
     entry.index = device_idx;
     entry.name = pool.device().name();
     entry.backend = backend_name(pool.device().kind());
-    entry.total_bytes = seen.info.total_bytes;
-    entry.limit_bytes = pools.budget(device_idx).value_or(seen.info.total_bytes);
-    entry.free_bytes = seen.info.free_bytes;
-    entry.used_by_us_bytes = seen.info.ours_bytes;
-    entry.others_bytes = seen.info.others_bytes;
+    entry.total_bytes = seen.driver.total_bytes;
+    entry.limit_bytes = pools.budget(device_idx).value_or(seen.driver.total_bytes);
+    entry.free_bytes = seen.driver.free_bytes;
+    entry.used_by_us_bytes = seen.driver.ours_bytes;
+    entry.others_bytes = seen.driver.others_bytes;
     entry.held_bytes = ledger.owned_bytes + ledger.pooled_bytes;
     entry.pool_bytes = ledger.pooled_bytes;
     entry.retired_bytes = seen.stats.retired_pages * seen.stats.page_bytes;
     entry.mapped_bytes = ledger.owned_bytes - std::min(ledger.owned_bytes, entry.retired_bytes);
-    entry.untracked_bytes = seen.info.ours_bytes - std::min(seen.info.ours_bytes, entry.held_bytes);
+    entry.untracked_bytes = seen.driver.ours_bytes - std::min(seen.driver.ours_bytes, entry.held_bytes);
     entry.planned_bytes = device_idx < state_->plan.devices.size() ? state_->plan.devices[device_idx].planned_bytes : 0;
     entry.kinds = kinds_of(ledger, pools.is_host(pool));
     entry.pool_fragmentation = share(entry.held_bytes - entry.mapped_bytes, entry.held_bytes);

@@ -33,6 +33,10 @@ KvFootprint KvCache::footprint(const Config& config, const KvOptions& options, s
   return footprint;
 }
 
+bool KvCache::supports(const Config& config, const KvOptions& options) {
+  return kernels::kv_supported(options.global, config.head_dim) && kernels::kv_supported(options.local, config.head_dim);
+}
+
 std::size_t KvCache::bytes_per_token(const Config& config, const KvOptions& options) {
   std::size_t bytes = 0;
   for (const bool is_global : config.global) {
