@@ -23,6 +23,8 @@
 
 namespace ebb::model {
 
+class CopyBatch;
+
 struct KvOptions {
   kernels::KvTypes global;  // of global layers
   kernels::KvTypes local;   // of windowed layers
@@ -105,6 +107,11 @@ class KvCache {
   [[nodiscard]] Status restore();
   [[nodiscard]] bool parked() const { return parked_; }
 
+  /// A second conversation from the first `tokens` tokens of this one, which is restored if it was parked. The other has no
+  /// record of what its windows left; neither ever sees what the other stores.
+  /// Errors   InvalidArgument where can_rewind(tokens) says no; OutOfMemory; Io, DeviceLost of a copy.
+  [[nodiscard]] Result<std::unique_ptr<KvCache>> fork(memory::OwnerId owner, std::size_t tokens);
+
   /// What contents() hold.
   [[nodiscard]] KvExtent extent() const { return {length_, first_kept_, record_base_}; }
   /// Runs in use, for a file: layer by layer in order, the record after them; the order does not depend on homes. Slots
@@ -148,6 +155,10 @@ class KvCache {
   void copy_row(const kernels::KvView& from, std::size_t from_pos, const kernels::KvView& to, std::size_t to_pos) const;
   /// Positions [0, left) are outside every window of so many tokens.
   [[nodiscard]] std::size_t left_windows(std::size_t tokens) const { return tokens > window_tokens_ ? tokens - window_tokens_ : 0; }
+
+  /// Gives `to` the windows as they were after `tokens` tokens; its rings hold the newer rows of this cache.
+  void restore_windows(std::size_t tokens, const KvCache& to) const;
+  [[nodiscard]] Status take_front(std::size_t range_idx, const Range& source, std::size_t tokens, CopyBatch& copies);
 
   [[nodiscard]] Status open_parked(std::size_t tokens);
   void drop_parked();
