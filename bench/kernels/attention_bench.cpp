@@ -61,10 +61,11 @@ void bench_attention(benchmark::State& state) {
   KvView view;
   view.k = k.data();
   view.v = v.data();
-  view.type = KvType::F16;
+  view.types = {KvType::F16, KvType::F16};
   view.slots = positions;
   view.run_tokens = positions;
-  view.head_stride_bytes = positions * kHeadDim * 2;
+  view.k_head_stride_bytes = positions * kHeadDim * 2;
+  view.v_head_stride_bytes = positions * kHeadDim * 2;
   view.run_stride_bytes = positions * width * 2;
   kernels::kv_store(threads, kv.data(), kv.data(), width, 0, positions, shape.kv_heads, kHeadDim, view);
   std::vector<float> out(q.size());

@@ -51,8 +51,8 @@ struct AlignedBytes {
 std::vector<float> run(const Layer& layer, const Sequence& sequence, std::size_t chunk, int thread_count = 2) {
   ThreadPool threads(thread_count);
   const std::size_t tokens = sequence.k.size() / layer.kv_width();
-  const KvMemory past(layer.type, layer.window == 0 ? tokens : layer.window, 32, layer.kv_heads, layer.head_dim);
-  const KvMemory fresh(layer.type, chunk, 48, layer.kv_heads, layer.head_dim);
+  const KvMemory past({layer.type, layer.type}, layer.window == 0 ? tokens : layer.window, 32, layer.kv_heads, layer.head_dim);
+  const KvMemory fresh({layer.type, layer.type}, chunk, 48, layer.kv_heads, layer.head_dim);
   const AlignedBytes workspace(attention_workspace_bytes(thread_count, chunk, layer.q_heads, layer.head_dim));
   std::vector<float> out(tokens * layer.q_width());
   for (std::size_t first = 0; first < tokens; first += chunk) {

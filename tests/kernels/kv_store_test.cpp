@@ -44,14 +44,14 @@ TEST(KvStore, RoundsAndPlacesRowsOfAnyTypeAndHeadSize) {
     k[5] = 6.1e-6f;  // a subnormal half
     for (KvType type : {KvType::F32, KvType::F16, KvType::BF16}) {
       for_each_simd_level([&] {
-        KvMemory memory(type, 64, 16, kHeads, head_dim);
+        KvMemory memory({type, type}, 64, 16, kHeads, head_dim);
         kv_store(threads, k.data(), v.data(), stride, kFirstPos, kRows, kHeads, head_dim, memory.view());
         for (std::size_t r = 0; r < kRows; ++r) {
           for (std::size_t h = 0; h < kHeads; ++h) {
-            const std::size_t at = memory.view().offset(h, kFirstPos + r, head_dim);
+            const std::size_t at = memory.view().offset_k(h, kFirstPos + r, head_dim);
             for (std::size_t e = 0; e < head_dim; ++e) {
               const std::size_t from = r * stride + h * head_dim + e;
-              const std::size_t byte = at + e * kv_type_bytes(type);
+              const std::size_t byte = at + e * kv_row_bytes(type, 1);
               ASSERT_EQ(read(memory.view().k + byte, type), rounded(k[from], type)) << r << ' ' << h << ' ' << e;
               ASSERT_EQ(read(memory.view().v + byte, type), rounded(v[from], type));
             }
@@ -67,7 +67,7 @@ TEST(KvStore, NanStaysNan) {
   ThreadPool threads(1);
   for (KvType type : {KvType::F16, KvType::BF16}) {
     for_each_simd_level([&] {
-      KvMemory memory(type, 1, 1, 1, 16);
+      KvMemory memory({type, type}, 1, 1, 1, 16);
       kv_store(threads, x.data(), x.data(), 16, 0, 1, 1, 16, memory.view());
       EXPECT_TRUE(std::isnan(read(memory.view().k, type)));
     });
@@ -81,10 +81,10 @@ TEST(KvStore, KeepsTheLastRowsWhenThereAreMoreThanSlots) {
   for (std::size_t r = 0; r < kRows; ++r)
     for (std::size_t e = 0; e < 8; ++e) x[r * 8 + e] = static_cast<float>(r);
   ThreadPool threads(1);
-  KvMemory memory(KvType::F32, kSlots, 5, 1, 8);
+  KvMemory memory({KvType::F32, KvType::F32}, kSlots, 5, 1, 8);
   kv_store(threads, x.data(), x.data(), 8, 100, kRows, 1, 8, memory.view());
   for (std::size_t r = kRows - kSlots; r < kRows; ++r)
-    EXPECT_EQ(read(memory.view().k + memory.view().offset(0, 100 + r, 8), KvType::F32), static_cast<float>(r));
+    EXPECT_EQ(read(memory.view().k + memory.view().offset_k(0, 100 + r, 8), KvType::F32), static_cast<float>(r));
 }
 
 }  // namespace

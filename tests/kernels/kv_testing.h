@@ -1,6 +1,7 @@
 // Keys and values of one layer in memory of their own, with a layout that has runs and padding.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <vector>
 
@@ -11,12 +12,13 @@ namespace ebb::kernels {
 class KvMemory {
  public:
   /// `run_tokens` slots of one head lie together; the bytes start as garbage (0xfe: huge floats), as recycled pages do.
-  KvMemory(KvType type, std::size_t slots, std::size_t run_tokens, std::size_t kv_heads, std::size_t head_dim) {
-    view_.type = type;
+  KvMemory(KvTypes types, std::size_t slots, std::size_t run_tokens, std::size_t kv_heads, std::size_t head_dim) {
+    view_.types = types;
     view_.slots = slots;
     view_.run_tokens = run_tokens;
-    view_.head_stride_bytes = run_tokens * head_dim * kv_type_bytes(type);
-    view_.run_stride_bytes = kv_heads * view_.head_stride_bytes + 64;
+    view_.k_head_stride_bytes = run_tokens * kv_row_bytes(types.k, head_dim);
+    view_.v_head_stride_bytes = run_tokens * kv_row_bytes(types.v, head_dim);
+    view_.run_stride_bytes = kv_heads * std::max(view_.k_head_stride_bytes, view_.v_head_stride_bytes) + 64;
     const std::size_t bytes = (slots + run_tokens - 1) / run_tokens * view_.run_stride_bytes;
     k_.assign(bytes, std::byte{0xfe});
     v_.assign(bytes, std::byte{0xfe});

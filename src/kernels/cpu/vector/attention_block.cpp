@@ -282,6 +282,9 @@ void attend_tile(const AttentionBlock& block, const AttentionTile& tile, const A
       return attend_typed_tile<F16>(block, tile, next, state);
     case KvType::BF16:
       return attend_typed_tile<Bf16>(block, tile, next, state);
+    case KvType::Q8_0:
+    case KvType::Q4_0:
+      return;
   }
 }
 
