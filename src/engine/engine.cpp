@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/bytes.h"
 #include "base/processors.h"
 #include "engine/chat_template.h"
 #include "engine/internal/engine_state.h"
@@ -65,6 +66,10 @@ std::string_view kv_type_name(model::KvType type) {
       return "f16";
     case model::KvType::BF16:
       return "bf16";
+    case model::KvType::Q8_0:
+      return "q8_0";
+    case model::KvType::Q4_0:
+      return "q4_0";
   }
   return "";
 }
@@ -78,7 +83,8 @@ Result<std::unique_ptr<Engine>> Engine::open(const EngineOptions& options) {
   auto state = std::make_unique<State>();
   state->options = options;
   EBB_TRY_ASSIGN(const int threads, choose_threads(options.threads));
-  EBB_TRY_ASSIGN(state->kv_type, choose_kv_type(options));
+  EBB_TRY_ASSIGN(const model::KvType kv_type, choose_kv_type(options));
+  state->kv_options.global = state->kv_options.local = {kv_type, kv_type};
   if (options.chunk_tokens == 0 || options.chunk_tokens > 65536) {
     return fail(ErrorCode::InvalidArgument,
                 fmt::format("a step of {} prompt tokens was asked for; 1 to 65536 can be used", options.chunk_tokens));
@@ -91,7 +97,14 @@ Result<std::unique_ptr<Engine>> Engine::open(const EngineOptions& options) {
   model_options.arithmetic = options.exact ? model::Arithmetic::Exact : model::Arithmetic::Quantized;
   model_options.threads = threads;
   model_options.chunk_tokens = options.chunk_tokens;
-  EBB_TRY_ASSIGN(state->model, model::Model::load(*state->weights, *state->pool, model_options));
+  EBB_TRY_ASSIGN(const model::Config read, model::read_config(store));
+  model::Placement homes;
+  homes.layers.assign(read.layers, &state->pools->pool(0));
+  homes.output = &state->pools->pool(0);
+  homes.host = &state->pools->host();
+  state->kv_pools = {homes.layers, homes.host};
+  state->output_home = homes.output;
+  EBB_TRY_ASSIGN(state->model, model::Model::load(*state->weights, homes, model_options));
   EBB_TRY_ASSIGN(state->tokenizer, open_tokenizer(store));
   const model::Config& config = state->model->config();
   if (state->tokenizer->special().bos < 0) {
@@ -109,8 +122,9 @@ Result<std::unique_ptr<Engine>> Engine::open(const EngineOptions& options) {
   info.vocabulary = std::min(state->tokenizer->size(), state->model->vocabulary());
   info.trained_context = config.max_context;
   EBB_TRY_ASSIGN(info.context, choose_context(options.context_tokens, config.max_context));
-  info.kv_bytes_per_token = model::KvCache::bytes_per_token(config, state->kv_type);
-  info.kv_type = kv_type_name(state->kv_type);
+  state->kv_options.max_tokens = info.context;
+  info.kv_bytes_per_token = model::KvCache::bytes_per_token(config, state->kv_options);
+  info.kv_type = kv_type_name(state->kv_options.global.k);
   info.arithmetic = options.exact ? "float32 activations" : "int16 activations";
   info.threads = threads;
   const bool has_template = store.meta_string("tokenizer.chat_template").has_value() || store.side_file("chat_template.jinja");
@@ -119,6 +133,13 @@ Result<std::unique_ptr<Engine>> Engine::open(const EngineOptions& options) {
   state->reclaimer = std::make_unique<Reclaimer>(*state);
   state->keeper = std::make_unique<Keeper>(*state);
   return std::unique_ptr<Engine>(new Engine(std::move(state)));
+}
+
+std::size_t Engine::State::step_bytes(const memory::PagePool& pool) const {
+  model::ModelOptions full = model->options();
+  full.chunk_tokens = options.chunk_tokens;
+  return round_up(model::Model::scratch_footprint(model->config(), full, kv_options.widest().k, options.chunk_tokens, 1, true),
+                  pool.page_bytes());
 }
 
 const ModelInfo& Engine::info() const { return state_->info; }

@@ -15,6 +15,7 @@
 namespace ebb::engine {
 namespace {
 
+constexpr std::chrono::milliseconds kDriverPatience{5000};
 constexpr std::size_t kLeastChunk = 128;   // smaller steps cost more time than they save memory
 constexpr std::size_t kOwnersNamed = 3;
 constexpr std::size_t kRemediesNamed = 2;
@@ -59,8 +60,7 @@ bool Reclaimer::give_something(memory::PagePool& pool, Stage& stage, std::vector
     bool gave = false;
     switch (stage) {
       case Stage::Pool:
-        gave = pool.drain() && pool.trim() != 0;
-        if (gave) tried.emplace_back("pages kept ready were given back");
+        gave = free_pages(pool, tried);
         break;
       case Stage::Scratch:
         gave = shrink_scratch(tried);
@@ -86,11 +86,21 @@ bool Reclaimer::give_something(memory::PagePool& pool, Stage& stage, std::vector
   return false;
 }
 
+bool Reclaimer::free_pages(memory::PagePool& pool, std::vector<std::string>& tried) {
+  if (pool.drain() && pool.trim() != 0) {
+    tried.emplace_back("pages kept ready were given back");
+    return true;
+  }
+  if (pool.confirm(std::chrono::milliseconds(0)).value_or(true)) return false;
+  tried.emplace_back("waited for the driver to take back what was released");
+  return pool.confirm(kDriverPatience).value_or(false);
+}
+
 bool Reclaimer::shrink_scratch(std::vector<std::string>& tried) {
-  const std::size_t chunk = engine_.model->chunk_tokens();
+  const std::size_t chunk = engine_.model->options().chunk_tokens;
   if (chunk > kLeastChunk) {
     engine_.model->set_chunk_tokens(std::max(kLeastChunk, chunk / 2));
-    tried.push_back(fmt::format("steps of {} tokens instead of {}", engine_.model->chunk_tokens(), chunk));
+    tried.push_back(fmt::format("steps of {} tokens instead of {}", engine_.model->options().chunk_tokens, chunk));
     return true;
   }
   if (engine_.model->scratch_bytes() == 0) return false;
@@ -132,7 +142,7 @@ bool Reclaimer::move_a_layer_out(const memory::PagePool& pool, std::vector<std::
   if (engine_.pools->is_host(pool) || engine_.options.gpu_layers == "all" || !engine_.model->loaded()) return false;
   // Every token uses the layers in order, so at a step's border the last one is farthest from its next use.
   for (std::size_t layer_idx = engine_.info.layers; layer_idx-- > 0;) {
-    const weights::UnitId unit{weights::UnitId::Kind::Layer, layer_idx};
+    const weights::UnitId unit = weights::layer_unit(layer_idx);
     if (engine_.model->weights_at(unit) != &pool) continue;
     if (!engine_.model->move_weights(unit, engine_.pools->host())) continue;
     tried.push_back(fmt::format("layer {} was moved to the host", layer_idx));
@@ -145,15 +155,15 @@ bool Reclaimer::move_a_layer_out(const memory::PagePool& pool, std::vector<std::
 bool Reclaimer::relax() {
   bool moved = false;
   for (std::size_t layer_idx = 0; layer_idx < engine_.info.layers && engine_.model->loaded(); ++layer_idx) {
-    const weights::UnitId unit{weights::UnitId::Kind::Layer, layer_idx};
+    const weights::UnitId unit = weights::layer_unit(layer_idx);
     memory::PagePool& home = *engine_.kv_pools.layers[layer_idx];
     if (engine_.model->weights_at(unit) == &home) continue;
     // Room for the layer and, beyond it, for the step that comes next: else the layer would leave again at once.
-    const std::size_t needed = engine_.weights->unit_bytes(unit, home.device().kind()) + engine_.plan_step_bytes();
+    const std::size_t needed = engine_.weights->unit_bytes(unit, home.device().kind()) + engine_.step_bytes(home);
     if (engine_.pools->room(home) < needed || !engine_.model->move_weights(unit, home)) break;
     moved = true;
   }
-  if (engine_.model->chunk_tokens() < engine_.options.chunk_tokens) {
+  if (engine_.model->options().chunk_tokens < engine_.options.chunk_tokens) {
     engine_.model->set_chunk_tokens(engine_.options.chunk_tokens);
     moved = true;
   }

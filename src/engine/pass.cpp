@@ -77,7 +77,7 @@ Result<std::size_t> Pass::step(std::span<const std::int32_t> all, std::size_t fi
   const Keeper::Clock::time_point start = Keeper::Clock::now();
   // Room is sometimes made by making the step smaller, so each attempt asks again how large it may be.
   EBB_TRY(engine.reclaimer->with_room({conversation_.id, all.size()}, [&]() -> Status {
-    rows = std::min(engine.model->chunk_tokens(), all.size() - first);
+    rows = std::min(engine.model->options().chunk_tokens, all.size() - first);
     const std::size_t first_logit_row = std::clamp(first_logit_pos, first, first + rows) - first;
     return engine.model->forward(
         *conversation_.cache, all.subspan(first, rows), first_logit_row,

@@ -49,7 +49,7 @@ Receipt Reclaimer::reclaim(Level level, bool all, Reason reason) {
     for (Conversation::State* conversation : idle) {
       if (const Status away = put_away(*conversation); !away) engine_.warn(away.error().message);
     }
-    if (!busy) drop_weights();
+    if (!busy) engine_.model->unload_weights();
   }
   Receipt receipt = scope.finish(level == Level::Full ? kPatience : milliseconds(0));
   return receipt;
@@ -102,10 +102,6 @@ Status Reclaimer::put_away(Conversation::State& conversation) {
   return parked;
 }
 
-void Reclaimer::drop_weights() {
-  if (const Status dropped = engine_.model->unload_weights(); !dropped) engine_.warn(dropped.error().message);
-}
-
 Result<Receipt> Reclaimer::unload(Reason reason) {
   ReceiptScope scope(engine_, Action::Unload, reason);
   std::vector<Conversation::State*> open;
@@ -125,7 +121,7 @@ Result<Receipt> Reclaimer::unload(Reason reason) {
     if (!was_parked && conversation->parked) parked_here.push_back(conversation);
   }
   engine_.model->release_scratch();
-  EBB_TRY(engine_.model->unload_weights());
+  engine_.model->unload_weights();
   return scope.finish(kPatience);
 }
 

@@ -38,7 +38,7 @@ std::vector<std::string> Engine::State::remedies(memory::PagePool& pool, std::si
   const std::size_t needed = kv_bytes(*this, pool, kv_options, tokens);
   model::KvOptions packed = kv_options;
   packed.global = packed.local = {model::KvType::Q8_0, model::KvType::Q8_0};
-  if (kernels_take(packed) && kv_bytes(*this, pool, packed, tokens) < needed) {
+  if (model::KvCache::supports(model->config(), packed) && kv_bytes(*this, pool, packed, tokens) < needed) {
     found.push_back(fmt::format("8-bit KV (-ctk q8_0 -ctv q8_0) saves {} at {} tokens",
                                 format_bytes(needed - kv_bytes(*this, pool, packed, tokens)), tokens));
   }

@@ -32,7 +32,8 @@ struct Engine::State {
   model::KvOptions kv_options;  // of every conversation
   Plan plan;
   std::unique_ptr<DevicePools> pools;
-  model::KvPools kv_pools;  // home of each layer
+  model::KvPools kv_pools;                  // home of each layer
+  memory::PagePool* output_home = nullptr;  // of the output head
   std::unique_ptr<weights::WeightStore> weights;
   std::unique_ptr<tokenizer::Tokenizer> tokenizer;
   std::unique_ptr<model::Model> model;
@@ -53,6 +54,8 @@ struct Engine::State {
   /// What would help a refused growth to `tokens` on `pool`, cheapest first. `step` is held.
   [[nodiscard]] std::vector<std::string> remedies(memory::PagePool& pool, std::size_t wanted_bytes, std::size_t tokens,
                                                   memory::OwnerId asker) const;
+  /// Scratch of the largest step on `pool`, in whole pages.
+  [[nodiscard]] std::size_t step_bytes(const memory::PagePool& pool) const;
   void warn(std::string text) {
     const std::lock_guard lock(registry);
     warnings.push_back(std::move(text));
