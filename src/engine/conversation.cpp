@@ -64,9 +64,10 @@ Status Conversation::State::extend(std::span<const std::int32_t> all, std::size_
                                    const model::LogitSink& sink, const Progress& progress) {
   if (cache == nullptr) {
     model::KvOptions options;
-    options.type = engine.kv_type;
+    options.global = options.local = {engine.kv_type, engine.kv_type};
     options.max_tokens = engine.info.context;
-    EBB_TRY_ASSIGN(cache, model::KvCache::create(*engine.pool, id, engine.model->config(), options));
+    const model::KvPools pools{std::vector<memory::PagePool*>(engine.model->config().layers, engine.pool.get()), engine.pool.get()};
+    EBB_TRY_ASSIGN(cache, model::KvCache::create(pools, id, engine.model->config(), options));
   }
   const std::size_t begin = tokens.size();
   while (tokens.size() < all.size()) {

@@ -115,7 +115,7 @@ Result<std::unique_ptr<Engine>> Engine::open(const EngineOptions& options) {
   info.vocabulary = std::min(state->tokenizer->size(), state->model->vocabulary());
   info.trained_context = config.max_context;
   EBB_TRY_ASSIGN(info.context, choose_context(options.context_tokens, config.max_context));
-  info.kv_bytes_per_token = model::KvCache::bytes_per_token(config, state->kv_type);
+  info.kv_bytes_per_token = model::KvCache::bytes_per_token(config, {{state->kv_type, state->kv_type}, {state->kv_type, state->kv_type}});
   info.kv_type = kv_type_name(state->kv_type);
   info.arithmetic = options.exact ? "float32 activations" : "int16 activations";
   info.threads = threads;

@@ -37,7 +37,7 @@ class Cutter {
 
 }  // namespace
 
-Status Model::lay_out(std::size_t rows, std::size_t logit_rows, KvType kv_type) {
+Status Model::lay_out(std::size_t rows, std::size_t logit_rows, kernels::KvTypes kv_types) {
   const Config& c = config_;
   const auto cut = [&](Cutter& cutter) {
     Buffers b;
@@ -58,8 +58,8 @@ Status Model::lay_out(std::size_t rows, std::size_t logit_rows, KvType kv_type) 
     b.matmul_workspace = cutter.bytes(kernels::matmul_workspace_bytes(options_.threads, widest));
     b.attention_workspace =
         cutter.bytes(kernels::attention_workspace_bytes(options_.threads, rows, c.q_heads, c.head_dim));
-    b.fresh_k = cutter.bytes(rows * c.kv_heads * kernels::kv_row_bytes(kv_type, c.head_dim));
-    b.fresh_v = cutter.bytes(rows * c.kv_heads * kernels::kv_row_bytes(kv_type, c.head_dim));
+    b.fresh_k = cutter.bytes(rows * c.kv_heads * kernels::kv_row_bytes(kv_types.k, c.head_dim));
+    b.fresh_v = cutter.bytes(rows * c.kv_heads * kernels::kv_row_bytes(kv_types.v, c.head_dim));
     return b;
   };
   Cutter measure(nullptr);
@@ -83,7 +83,7 @@ Status Model::forward(KvCache& cache, std::span<const std::int32_t> tokens, std:
   const std::size_t rows = tokens.size();
   EBB_CHECK(rows >= 1 && rows <= options_.chunk_tokens, "{} rows, at most {}", rows, options_.chunk_tokens);
   EBB_TRY(pool_->device().begin_step(rows == 1 ? device::Step::Decode : device::Step::Prefill));
-  EBB_TRY(lay_out(rows, rows - std::min(first_logit_row, rows), cache.type()));
+  EBB_TRY(lay_out(rows, rows - std::min(first_logit_row, rows), cache.options().widest()));
   EBB_TRY(cache.reserve(rows));
 
   const Buffers& b = buffers_;
@@ -150,7 +150,7 @@ void Model::attend(KvCache& cache, std::size_t layer_idx, std::size_t first_row,
   kernels::KvView fresh;
   fresh.k = b.fresh_k;
   fresh.v = b.fresh_v;
-  fresh.types = {cache.type(), cache.type()};
+  fresh.types = cache.options().types(c.global[layer_idx]);
   fresh.slots = rows;
   fresh.run_tokens = rows;
   fresh.k_head_stride_bytes = rows * kernels::kv_row_bytes(fresh.types.k, c.head_dim);

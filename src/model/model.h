@@ -104,7 +104,7 @@ class Model {
   Model(Config config, const ModelOptions& options);
   [[nodiscard]] Status bind(weights::WeightStore& store);
   [[nodiscard]] Status bind_layer(weights::WeightStore& store, std::size_t layer_idx);
-  [[nodiscard]] Status lay_out(std::size_t rows, std::size_t logit_rows, KvType kv_type);
+  [[nodiscard]] Status lay_out(std::size_t rows, std::size_t logit_rows, kernels::KvTypes kv_types);
   void run_layer(KvCache& cache, std::size_t layer_idx, std::size_t first_row, std::size_t rows);
   void attend(KvCache& cache, std::size_t layer_idx, std::size_t first_row, std::size_t rows);
   void product(const float* x, std::size_t rows, std::size_t cols, std::span<const kernels::MatmulProduct> products);
