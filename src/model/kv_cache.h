@@ -67,8 +67,14 @@ class KvCache {
   /// in host memory, is one for all layers together.
   [[nodiscard]] static KvFootprint footprint(const Config& config, const KvOptions& options,
                                              std::span<const std::size_t> layers, std::size_t tokens, std::size_t page_bytes);
+  /// Rows of K and V that `tokens` tokens fill in one layer, without rounding.
+  [[nodiscard]] static std::size_t live_bytes(const Config& config, const KvOptions& options, std::size_t layer_idx,
+                                              std::size_t tokens);
   /// Bytes of K and V of one token over all layers, before any window is full.
   [[nodiscard]] static std::size_t bytes_per_token(const Config& config, const KvOptions& options);
+
+  /// Whether the kernels take these types with the model's head size (S4).
+  [[nodiscard]] static bool supports(const Config& config, const KvOptions& options);
 
   [[nodiscard]] std::size_t length() const { return length_; }  // tokens held
   [[nodiscard]] std::size_t max_tokens() const { return options_.max_tokens; }
