@@ -93,7 +93,10 @@ Result<std::unique_ptr<Engine>> Engine::open(const EngineOptions& options) {
   model_options.arithmetic = options.exact ? model::Arithmetic::Exact : model::Arithmetic::Quantized;
   model_options.threads = threads;
   model_options.chunk_tokens = options.chunk_tokens;
-  EBB_TRY_ASSIGN(state->model, model::Model::load(*state->weights, *state->pool, model_options));
+  EBB_TRY_ASSIGN(const model::Config model_config, model::read_config(store));
+  const model::Placement placement{std::vector<memory::PagePool*>(model_config.layers, state->pool.get()), state->pool.get(),
+                                   state->pool.get()};
+  EBB_TRY_ASSIGN(state->model, model::Model::load(*state->weights, placement, model_options));
   EBB_TRY_ASSIGN(state->tokenizer, open_tokenizer(store));
   const model::Config& config = state->model->config();
   if (state->tokenizer->special().bos < 0) {
