@@ -38,6 +38,18 @@ class Region {
   /// thread at a time for one region; different regions are independent.
   [[nodiscard]] Status resize(std::size_t bytes);
 
+  /// Shows the first whole pages of `source`, up to `bytes`, here too: no copy, no memory. Both are Pages regions of one
+  /// pool, this one holds nothing. A page with two mappings or more has tag Prefix and the engine as its owner, and
+  /// whoever is left alone with it is charged again. Whoever writes to a shared page calls make_private() first.
+  /// Errors   OutOfMemory (page tables), Io: this region stays empty. DeviceLost.
+  /// Threads  no other thread uses `source` meanwhile.
+  [[nodiscard]] Status share_front(const Region& source, std::size_t bytes);
+  /// Gives this region own copies of the shared pages from the page of `from_byte` on; contents and data() stay. Waits for
+  /// all streams.
+  /// Errors   OutOfMemory, Io, DeviceLost: contents stay, some pages may still be shared. Only if the driver then refuses
+  /// to map the old pages again, the region ends before them: committed_bytes() says so.
+  [[nodiscard]] Status make_private(std::size_t from_byte);
+
   [[nodiscard]] std::byte* data() const;              // the first byte; null when empty
   [[nodiscard]] std::size_t committed_bytes() const;  // whole pages under the range
   [[nodiscard]] std::size_t reserved_bytes() const;
