@@ -63,6 +63,10 @@ void PagePool::check_invariants() const {
     EBB_CHECK(holders.size() >= 2 && mappings[handle] == holders.size(), "page {}: {} holders, {} mappings", handle,
               holders.size(), mappings[handle]);
   }
+  std::size_t mapping_count = retired_slots;
+  for (const Range& range : ranges_) mapping_count += range.mapped_slots;
+  EBB_CHECK(now_.map_count - now_.unmap_count == mapping_count, "{} mapped, {} unmapped, {} mappings", now_.map_count,
+            now_.unmap_count, mapping_count);
   mapped_pages += shared_.size();
   EBB_CHECK(now_.shared_pages == shared_.size() && prefix_.bytes() == shared_.size() * page_bytes_,
             "{} shared pages, {} counted, {} bytes charged", shared_.size(), now_.shared_pages, prefix_.bytes());

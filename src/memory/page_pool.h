@@ -41,6 +41,7 @@ struct PoolStats {
   std::uint64_t map_count = 0;
   std::uint64_t unmap_count = 0;
   std::uint64_t recreated_soon_count = 0;  // creates less than 5 s after a release: memory went back and was needed
+  bool address_fallback = false;  // the device refused addresses once: some regions have few and move when they grow
 };
 
 /// Threads  public members are safe from any thread; one region is used by one thread at a time.
@@ -101,6 +102,8 @@ class PagePool {
   };
 
   [[nodiscard]] Result<Range*> open_range(Tag tag, OwnerId owner, std::size_t max_bytes, bool is_whole);
+  /// Moves the range to addresses for at least `bytes`; its pages follow.
+  [[nodiscard]] Status move_addresses(Range& range, std::size_t bytes);
   [[nodiscard]] Status grow(Range& range, std::size_t slot_count);
   [[nodiscard]] Status fill_whole(Range& range, std::size_t bytes);
   void shrink(Range& range, std::size_t slot_count);

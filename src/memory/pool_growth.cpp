@@ -17,28 +17,10 @@ constexpr std::chrono::seconds kSoon{5};
 
 }  // namespace
 
-Result<Range*> PagePool::open_range(Tag tag, OwnerId owner, std::size_t max_bytes, bool is_whole) {
-  const std::size_t bytes = round_up(std::max(max_bytes, std::size_t{1}), page_bytes_);
-  const std::lock_guard lock(mutex_);
-  Result<device::AddressRange> addresses = device_.reserve(bytes);
-  if (!addresses) {
-    Error error = std::move(addresses).error();
-    if (error.memory) error.memory->tag = tag_name(tag);
-    return tl::unexpected<Error>(std::move(error));
-  }
-  Range& range = ranges_.emplace_back();
-  range.addresses = *addresses;
-  range.is_whole = is_whole;
-  range.slot_bytes = is_whole ? 0 : page_bytes_;
-  range.tag = tag;
-  range.owner = owner;
-  range.charge = ledger_.open(ledger_device_, tag, owner);
-  return &range;
-}
-
 Status PagePool::grow(Range& range, std::size_t slot_count) {
   const std::lock_guard lock(mutex_);
   const std::size_t old_count = range.mapped_slots;
+  if (slot_count * page_bytes_ > range.addresses.bytes) EBB_TRY(move_addresses(range, slot_count * page_bytes_));
   if (range.slots.size() < slot_count) range.slots.resize(slot_count);
   // Slots given up a moment ago still have their page: those are taken back below, without a driver call.
   EBB_TRY(reclaim_unusable(range, old_count, slot_count));
@@ -97,6 +79,7 @@ Status PagePool::fill_whole(Range& range, std::size_t bytes) {
                           range.slots[0].page.last_owner == range.owner;
   if (!can_revive) EBB_TRY(wait_for(range));
   collect_locked(can_revive ? &range : nullptr, options_.keep_free_pages);
+  publish_stats();
   if (range.retired_slots != 0) {
     if (!can_revive)
       return fail(ErrorCode::Io, fmt::format("{} given up could not be unmapped from {}; try again",
@@ -106,6 +89,7 @@ Status PagePool::fill_whole(Range& range, std::size_t bytes) {
     publish_stats();
     return {};
   }
+  if (bytes > range.addresses.bytes) EBB_TRY(move_addresses(range, bytes));
   range.slot_bytes = bytes;
   range.slots.resize(1);
   std::vector<Page> pages;

@@ -66,6 +66,7 @@ Status PagePool::share(Range& source, Range& range, std::size_t slot_count) {
       return fail(ErrorCode::Io, fmt::format("{} could not be unmapped from {}; they stay counted, try again",
                                              format_bytes(range.retired_slots * page_bytes_), device_.name()));
   }
+  if (slot_count * page_bytes_ > range.addresses.bytes) EBB_TRY(move_addresses(range, slot_count * page_bytes_));
   Status outcome;
   const Bound bound = bind(range, 0, std::span(source.slots).first(slot_count), outcome);
   if (bound != Bound::No) add_holders(source, 0, range, Gap{0, slot_count});

@@ -77,6 +77,6 @@ std::size_t Region::committed_bytes() const {
   return state_ == nullptr ? 0 : state_->range.mapped_slots * state_->range.slot_bytes;
 }
 
-std::size_t Region::reserved_bytes() const { return state_ == nullptr ? 0 : state_->range.addresses.bytes; }
+std::size_t Region::reserved_bytes() const { return state_ == nullptr ? 0 : state_->range.max_bytes; }
 
 }  // namespace ebb::memory

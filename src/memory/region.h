@@ -1,5 +1,5 @@
-// A named range of addresses on one device that grows and shrinks in place: addresses are reserved once and stay,
-// pages come and go under them. All device memory (weights, KV, scratch, staging) is a Region of a PagePool.
+// A named range of addresses on one device that grows and shrinks in place: addresses are reserved once and stay (but see
+// reserve()), pages come and go under them, and two regions may show the same first pages. All device memory (weights, KV, scratch, staging) is a Region of a PagePool.
 // Move-only; dropping it gives every page back.
 #pragma once
 
@@ -23,7 +23,9 @@ class Region {
   Region();  // empty: no addresses, no bytes; only resize(0) is allowed
 
   /// Reserves addresses for at most `max_bytes` (rounded up to pages); commits nothing.
-  /// Errors   OutOfMemory when the device refuses the addresses.
+  /// Where the device refuses so many addresses the region begins with few, and a resize() or share_front() past them
+  /// moves it: data() changes, contents stay, PoolStats::address_fallback says so.
+  /// Errors   OutOfMemory when the device refuses even one page of addresses.
   [[nodiscard]] static Result<Region> reserve(PagePool& pool, Tag tag, OwnerId owner, std::size_t max_bytes,
                                               Backing backing = Backing::Pages);
 

@@ -32,6 +32,7 @@ struct Slot {
 
 struct Range {
   device::AddressRange addresses;
+  std::size_t max_bytes = 0;  // more than `addresses` holds where the device refused so many
   bool is_whole = false;
   std::size_t slot_bytes = 0;  // a page; for a whole backing what the one slot holds, and nothing while it is empty
   Tag tag = Tag::Other;
