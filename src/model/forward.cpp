@@ -19,7 +19,7 @@ Status Model::forward(KvCache& cache, std::span<const std::int32_t> tokens, std:
   EBB_CHECK(loaded_, "the model is unloaded");
   EBB_CHECK(rows >= 1 && rows <= options_.chunk_tokens, "{} rows, at most {}", rows, options_.chunk_tokens);
   EBB_TRY(begin_step(rows));
-  EBB_TRY(lay_out({rows, rows - std::min(first_logit_row, rows), cache.type()}));
+  EBB_TRY(lay_out({rows, rows - std::min(first_logit_row, rows), cache.options().widest()}));
   EBB_TRY(cache.reserve(rows));
   EBB_TRY(pass(cache, tokens, std::min(first_logit_row, rows)));
   cache.advance(rows);
@@ -127,10 +127,11 @@ void Model::attend(KvCache& cache, std::size_t layer_idx, std::size_t first_row,
   kernels::KvView fresh;
   fresh.k = b.fresh_k;
   fresh.v = b.fresh_v;
-  fresh.type = cache.type();
+  fresh.types = cache.options().types(c.global[layer_idx]);
   fresh.slots = rows;
   fresh.run_tokens = rows;
-  fresh.head_stride_bytes = rows * c.head_dim * kernels::kv_type_bytes(cache.type());
+  fresh.k_head_stride_bytes = rows * kernels::kv_row_bytes(fresh.types.k, c.head_dim);
+  fresh.v_head_stride_bytes = rows * kernels::kv_row_bytes(fresh.types.v, c.head_dim);
   kernels::kv_store(threads_, b.k, b.v, c.kv_width(), first_pos, rows, c.kv_heads, c.head_dim, fresh);
 
   const kernels::KvView past = cache.layer(layer_idx);

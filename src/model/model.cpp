@@ -173,7 +173,7 @@ std::uint64_t Model::read_step_weights() {
 void Model::set_chunk_tokens(std::size_t count) {
   EBB_CHECK(count >= 1 && count <= max_chunk_tokens_, "steps of {} tokens, at most {}", count, max_chunk_tokens_);
   options_.chunk_tokens = count;
-  const StepShape largest{count, last_step_.logit_rows, last_step_.kv_type};
+  const StepShape largest{count, last_step_.logit_rows, last_step_.kv_types};
   for (Scratch& home : homes_) home.shrink(Scratch::footprint(config_, options_, largest, home.has_output()));
 }
 
@@ -187,9 +187,9 @@ std::size_t Model::scratch_bytes() const {
   return bytes;
 }
 
-std::size_t Model::scratch_footprint(const Config& config, const ModelOptions& options, KvType kv_type, std::size_t rows,
-                                     std::size_t logit_rows, bool has_output) {
-  return Scratch::footprint(config, options, {rows, logit_rows, kv_type}, has_output);
+std::size_t Model::scratch_footprint(const Config& config, const ModelOptions& options, kernels::KvTypes kv_types,
+                                     std::size_t rows, std::size_t logit_rows, bool has_output) {
+  return Scratch::footprint(config, options, {rows, logit_rows, kv_types}, has_output);
 }
 
 }  // namespace ebb::model

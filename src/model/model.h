@@ -90,7 +90,7 @@ class Model {
   /// On all homes, in whole pages.
   [[nodiscard]] std::size_t scratch_bytes() const;
   /// Bytes of scratch on one home for a step of so many rows, before rounding to pages.
-  [[nodiscard]] static std::size_t scratch_footprint(const Config& config, const ModelOptions& options, KvType kv_type,
+  [[nodiscard]] static std::size_t scratch_footprint(const Config& config, const ModelOptions& options, kernels::KvTypes kv_types,
                                                      std::size_t rows, std::size_t logit_rows, bool has_output);
 
  private:

@@ -48,8 +48,8 @@ Buffers cut(Cutter& cutter, const Config& c, const ModelOptions& options, const 
   b.input_workspace = cutter.bytes(kernels::matmul_input_bytes(options.arithmetic, rows, widest));
   b.matmul_workspace = cutter.bytes(kernels::matmul_workspace_bytes(options.threads, widest));
   b.attention_workspace = cutter.bytes(kernels::attention_workspace_bytes(options.threads, rows, c.q_heads, c.head_dim));
-  b.fresh_k = cutter.bytes(rows * c.kv_width() * kernels::kv_type_bytes(step.kv_type));
-  b.fresh_v = cutter.bytes(rows * c.kv_width() * kernels::kv_type_bytes(step.kv_type));
+  b.fresh_k = cutter.bytes(rows * c.kv_heads * kernels::kv_row_bytes(step.kv_types.k, c.head_dim));
+  b.fresh_v = cutter.bytes(rows * c.kv_heads * kernels::kv_row_bytes(step.kv_types.v, c.head_dim));
   return b;
 }
 
@@ -62,7 +62,7 @@ std::size_t Scratch::footprint(const Config& config, const ModelOptions& options
 }
 
 Result<Scratch> Scratch::reserve(memory::PagePool& pool, const Config& config, const ModelOptions& options, bool has_output) {
-  const StepShape largest{options.chunk_tokens, kLogitRowsPerBlock, kernels::KvType::F32};
+  const StepShape largest{options.chunk_tokens, kLogitRowsPerBlock, {kernels::KvType::F32, kernels::KvType::F32}};
   Scratch scratch;
   scratch.pool_ = &pool;
   scratch.has_output_ = has_output;

@@ -19,7 +19,7 @@ inline constexpr std::size_t kLogitRowsPerBlock = 16;  // 16 MiB of float32 logi
 struct StepShape {
   std::size_t rows = 0;
   std::size_t logit_rows = 0;  // more than a block of them take the room of one block
-  kernels::KvType kv_type = kernels::KvType::F16;
+  kernels::KvTypes kv_types;
 };
 
 /// [rows, width] f32 unless said otherwise. Valid until the scratch is laid out again or given back.
@@ -39,7 +39,7 @@ struct Buffers {
   std::byte* input_workspace = nullptr;       // prepared activations
   std::byte* matmul_workspace = nullptr;
   std::byte* attention_workspace = nullptr;
-  std::byte* fresh_k = nullptr;  // K and V of the chunk in the cache's type
+  std::byte* fresh_k = nullptr;  // K and V of the chunk in the cache's types
   std::byte* fresh_v = nullptr;
 };
 

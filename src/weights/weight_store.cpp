@@ -20,7 +20,8 @@ WeightStore::~WeightStore() = default;
 Result<std::unique_ptr<WeightStore>> WeightStore::open(const std::filesystem::path& path, memory::PagePool& host) {
   auto state = std::make_unique<State>(path, host);
   EBB_TRY_ASSIGN(state->directory, format::ModelDirectory::open(path));
-  state->mapped = memory::HostLease(host.ledger(), memory::Tag::MappedFile, memory::kEngineOwner, state->directory->mapped_bytes());
+  EBB_TRY_ASSIGN(state->mapped, memory::HostLease::take(host.ledger(), memory::Tag::MappedFile, memory::kEngineOwner,
+                                                        state->directory->mapped_bytes()));
   return std::unique_ptr<WeightStore>(new WeightStore(std::move(state)));
 }
 

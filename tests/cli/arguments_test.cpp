@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 
+#include "base/bytes.h"
 #include "cli/settings.h"
 #include "cli/temp_folder.h"
 
@@ -216,6 +217,57 @@ TEST(Settings, LastingNamesAreUnique) {
   std::ranges::sort(names);
   EXPECT_EQ(std::ranges::adjacent_find(names), names.end());
   EXPECT_TRUE(std::ranges::binary_search(names, "EBB_CTX_SIZE"));
+}
+
+TEST(MemoryFlags, ReadsAllOfThem) {
+  const engine::MemoryOptions memory =
+      options_of({"chat", "--memory-limit", "20GiB,80%", "--host-limit=32GiB", "--balance-memory",
+                  "--yield-to-others=false", "--after-generation=off", "--full-every-turns", "7",
+                  "--park-after-generation", "--unload-after-generation", "--sleep-idle-seconds", "60",
+                  "--auto-gc=false", "--gc-threshold", "70%", "--gc-interval", "30"})
+          .engine.memory;
+  ASSERT_EQ(memory.memory_limit.size(), 2U);
+  EXPECT_EQ(memory.memory_limit[0].bytes, 20 * kGiB);
+  EXPECT_EQ(memory.memory_limit[1].share, 0.8);
+  EXPECT_EQ(memory.host_limit_bytes, 32 * kGiB);
+  EXPECT_TRUE(memory.balance && memory.park_after_generation && memory.unload_after_generation);
+  EXPECT_FALSE(memory.yield_to_others || memory.after_generation || memory.auto_gc);
+  EXPECT_EQ(memory.full_every_turns, 7);
+  EXPECT_EQ(memory.idle_unload_s, 60);
+  EXPECT_EQ(memory.gc_threshold, 0.7);
+  EXPECT_EQ(memory.gc_interval_s, 30);
+}
+
+TEST(MemoryFlags, OtherToolsWords) {  // C1, C3
+  EXPECT_EQ(options_of({"chat", "--gpu-memory-utilization", "0.8"}).engine.memory.memory_limit[0].share, 0.8);
+  EXPECT_EQ(options_of({"chat", "--sleep-idle-seconds", "-1"}).engine.memory.idle_unload_s, 0);
+  EXPECT_NE(error_of({"chat", "--gpu-memory-utilization", "0.8", "--memory-limit", "5GiB"}), "");
+  EXPECT_NE(error_of({"chat", "--gpu-memory-utilization", "1.2"}).find("up to 1"), std::string::npos);
+}
+
+TEST(MemoryFlags, CommandLineBeatsVariableBeatsConfig) {
+  const TempFolder folder;
+  const std::string config =
+      folder
+          .write("c.yaml", "memory_management:\n  gc_threshold: 0.5\n  gc_interval: 10\n  memory_limit: [1GiB, 2GiB]\n")
+          .string();
+  const engine::MemoryOptions memory =
+      options_of({"run", "--config", config, "--gc-threshold", "0.9"},
+                 {{"EBB_GC_THRESHOLD", "0.6"}, {"EBB_GC_INTERVAL", "20"}, {"EBB_SLEEP_IDLE_SECONDS", "5"}})
+          .engine.memory;
+  EXPECT_EQ(memory.gc_threshold, 0.9);
+  EXPECT_EQ(memory.gc_interval_s, 20);
+  EXPECT_EQ(memory.idle_unload_s, 5);
+  ASSERT_EQ(memory.memory_limit.size(), 2U);
+  EXPECT_EQ(memory.memory_limit[1].bytes, 2 * kGiB);
+  EXPECT_TRUE(options_of({"run", "--config", config, "--memory-limit", "none"}).engine.memory.memory_limit.empty());
+  EXPECT_EQ(
+      options_of({"run", "--config", config, "--gpu-memory-utilization", "0.5"}).engine.memory.memory_limit.size(), 1U);
+}
+
+TEST(MemoryCommand, OpensOnlyTheModelGivenToIt) {
+  EXPECT_EQ(options_of({"memory", "--watch", "--json"}, {{"EBB_MODEL", "x.gguf"}}).model, "");
+  EXPECT_EQ(options_of({"memory", "-m", "y.gguf"}).model, "y.gguf");
 }
 
 }  // namespace

@@ -45,7 +45,8 @@ class LoadedModel {
   [[nodiscard]] memory::Ledger& ledger() { return ledger_; }
 
   [[nodiscard]] std::unique_ptr<model::KvCache> new_cache(model::KvType type, std::size_t rewind_tokens = 64) {
-    return must(model::KvCache::create(pool_, 1, config(), {type, 4096, rewind_tokens}));
+    const model::KvPools pools{std::vector<memory::PagePool*>(config().layers, &pool_), &pool_};
+    return must(model::KvCache::create(pools, 1, config(), {{type, type}, {type, type}, 4096, rewind_tokens}));
   }
 
   /// Logits of every row, [ids.size()][vocabulary], evaluated in chunks.
