@@ -32,7 +32,7 @@ struct Options {
   engine::EngineOptions engine;
   engine::GenerateOptions generate;
   std::size_t batch_tokens = 2048;
-  std::string key_type, value_type;  // KV types as written; equal once checked
+  std::string key_type, value_type;  // KV types as written
   int verbosity = 1;                 // 0 errors only, 1 progress and timings, 2 the model too
   bool help = false;
 

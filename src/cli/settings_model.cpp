@@ -14,6 +14,13 @@ Status set_fake_page(Options& options, Text text) {
   return {};
 }
 
+Status set_kv_quantize(Options& options, Text text) {
+  std::string layers;
+  EBB_TRY(set_word(layers, text, {"all", "global"}));
+  options.engine.kv_quantize_global_only = layers == "global";
+  return {};
+}
+
 }  // namespace
 
 std::vector<Setting> model_settings() {
@@ -104,24 +111,33 @@ std::vector<Setting> model_settings() {
        {"-ctk"},
        "TYPE",
        Group::Model,
-       "type of the keys kept: f16, bf16, f32",
+       "type of the keys kept: f16, bf16, f32, q8_0, q4_0",
        kComputes,
        true,
        false,
        [](O& o, Text t) {
-         return set_word(o.key_type, t, {"f16", "bf16", "f32"});
+         return set_word(o.key_type, t, {"f16", "bf16", "f32", "q8_0", "q4_0"});
        }},
       {"cache-type-v",
        {"-ctv"},
        "TYPE",
        Group::Model,
-       "type of the values kept; must equal -ctk",
+       "type of the values kept: the same choice",
        kComputes,
        true,
        false,
        [](O& o, Text t) {
-         return set_word(o.value_type, t, {"f16", "bf16", "f32"});
+         return set_word(o.value_type, t, {"f16", "bf16", "f32", "q8_0", "q4_0"});
        }},
+      {"kv-quantize",
+       {},
+       "LAYERS",
+       Group::Model,
+       "layers that q8_0 and q4_0 are for: all, or global (windowed ones keep f16)",
+       kComputes,
+       true,
+       false,
+       set_kv_quantize},
       {"exact",
        {},
        "",

@@ -63,11 +63,8 @@ Result<std::size_t> Conversation::State::keep_prefix(std::span<const std::int32_
 Status Conversation::State::extend(std::span<const std::int32_t> all, std::size_t first_logit_pos,
                                    const model::LogitSink& sink, const Progress& progress) {
   if (cache == nullptr) {
-    model::KvOptions options;
-    options.global = options.local = {engine.kv_type, engine.kv_type};
-    options.max_tokens = engine.info.context;
     const model::KvPools pools{std::vector<memory::PagePool*>(engine.model->config().layers, engine.pool.get()), engine.pool.get()};
-    EBB_TRY_ASSIGN(cache, model::KvCache::create(pools, id, engine.model->config(), options));
+    EBB_TRY_ASSIGN(cache, model::KvCache::create(pools, id, engine.model->config(), engine.kv_options));
   }
   const std::size_t begin = tokens.size();
   while (tokens.size() < all.size()) {

@@ -25,7 +25,7 @@ struct Engine::State {
   std::unique_ptr<weights::WeightStore> weights;
   std::unique_ptr<tokenizer::Tokenizer> tokenizer;
   std::unique_ptr<model::Model> model;
-  model::KvType kv_type = model::KvType::F16;
+  model::KvOptions kv_options;  // of every conversation
   memory::OwnerId last_owner = memory::kEngineOwner;
   std::map<memory::OwnerId, const Conversation*> conversations;  // open ones
 };
