@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "base/bytes.h"
-#include "engine/internal/kv_types.h"
+#include "engine/internal/kv_choice.h"
 
 namespace ebb::engine {
 namespace {
@@ -68,7 +68,7 @@ Result<PlacementDevice> describe(const PlanTarget& target, std::size_t spare_byt
 KvChoice describe_kv(const PlanModel& model, const model::KvOptions& kv) {
   KvChoice choice;
   const auto& types = kv.global;
-  choice.flags = fmt::format("-ctk {} -ctv {}", kv_type_name(types.k), kv_type_name(types.v));
+  choice.flags = kv_flags(types);
   choice.kv = [&config = model.config, kv](std::span<const std::size_t> layers, std::size_t tokens, std::size_t page_bytes) {
     const model::KvFootprint bytes = model::KvCache::footprint(config, kv, layers, tokens, page_bytes);
     return KvBytes{bytes.global_bytes, bytes.local_bytes, bytes.record_bytes};
@@ -144,8 +144,7 @@ Result<PlanResult> plan_on(const EngineOptions& options, std::span<const PlanTar
   wish.chunk_tokens = model.options.chunk_tokens;
   PlanResult result = make_plan(request, wish);
   result.plan.model = fmt::format("{}, {}", model.config.size_name(), model.store.matrix_types());
-  result.plan.kv_type = kv_types_name(model.kv.global);
-  if (model.kv.local != model.kv.global) result.plan.kv_type += fmt::format(", windows {}", kv_types_name(model.kv.local));
+  result.plan.kv_type = kv_name(model.kv);
   result.plan.mapped_file_bytes = model.store.file_bytes();
   return result;
 }

@@ -12,14 +12,14 @@
 #include "device/host/host_device.h"
 #include "engine/internal/device_budget.h"
 #include "engine/internal/device_list.h"
-#include "engine/internal/kv_types.h"
+#include "engine/internal/kv_choice.h"
 #include "engine/internal/plan_inputs.h"
 #include "memory/page_pool.h"
 
 namespace ebb::engine {
 
 Result<Plan> plan_model(const EngineOptions& options) {
-  EBB_TRY_ASSIGN(const kernels::KvTypes kv_types, choose_kv_types(options));
+  EBB_TRY_ASSIGN(const model::KvOptions kv, choose_kv(options));
   EBB_TRY_ASSIGN(const auto devices, open_device_list(options.devices, options.fake_page_bytes));
   EBB_TRY_ASSIGN(const auto budgets, device_budgets(options.memory.memory_limit, devices));
   std::vector<PlanTarget> targets;
@@ -42,8 +42,6 @@ Result<Plan> plan_model(const EngineOptions& options) {
   model_options.arithmetic = options.exact ? model::Arithmetic::Exact : model::Arithmetic::Quantized;
   model_options.threads = options.threads != 0 ? options.threads : static_cast<int>(usable_cores());
   model_options.chunk_tokens = options.chunk_tokens;
-  model::KvOptions kv;
-  kv.global = kv.local = kv_types;
   EBB_TRY_ASSIGN(PlanResult result, plan_on(options, targets, *host, {*store, config, model_options, kv}));
   return std::move(result.plan);
 }

@@ -73,9 +73,6 @@ class KvCache {
   /// Bytes of K and V of one token over all layers, before any window is full.
   [[nodiscard]] static std::size_t bytes_per_token(const Config& config, const KvOptions& options);
 
-  /// Whether the kernels take these types with the model's head size (S4).
-  [[nodiscard]] static bool supports(const Config& config, const KvOptions& options);
-
   [[nodiscard]] std::size_t length() const { return length_; }  // tokens held
   [[nodiscard]] std::size_t max_tokens() const { return options_.max_tokens; }
   [[nodiscard]] const KvOptions& options() const { return options_; }
