@@ -5,7 +5,6 @@
 #include <array>
 #include <cstdio>
 
-#include "base/bytes.h"
 #include "cli/answer_report.h"
 #include "cli/chat_file.h"
 #include "cli/commands.h"
@@ -13,6 +12,7 @@
 #include "cli/memory_table.h"
 #include "cli/model_path.h"
 #include "cli/open_model.h"
+#include "cli/receipt_report.h"
 #include "cli/suggest.h"
 #include "cli/terminal.h"
 #include "engine/chat.h"
@@ -28,7 +28,7 @@ struct CommandHelp {
 };
 constexpr std::array<CommandHelp, 10> kCommandHelp{
     {{"/reset", "", "new conversation; its memory goes back to the device"},
-     {"/clear", "", "the same"},
+     {"/clear", "[all]", "give all memory back but weights and open chats; with all those too, until they are needed"},
      {"/memory", "", "what holds memory, by device and kind"},
      {"/regen", "", "another answer to the last message"},
      {"/save", "FILE", "write the conversation as JSON"},
@@ -131,8 +131,10 @@ class ChatScreen {
     const std::size_t begin = space == std::string::npos ? space : line.find_first_not_of(" \t", space);
     const std::string argument =
         begin == std::string::npos ? "" : line.substr(begin, line.find_last_not_of(" \t\n") + 1 - begin);
-    if (name == "/reset" || name == "/clear") {
-      note(fmt::format("new conversation; {} given back to the device", format_bytes(chat_.reset())));
+    if (name == "/reset") {
+      note("new conversation; " + receipt_line(chat_.reset()));
+    } else if (name == "/clear") {
+      clear(argument);
     } else if (name == "/memory") {
       print(memory_table(model_.memory(), stdout_has_colours()));
     } else if (name == "/regen") {
@@ -155,6 +157,11 @@ class ChatScreen {
       warn(fmt::format("unknown command {}{} (/help lists them; a space in front makes it a message)", name,
                        did_you_mean(name, names)));
     }
+  }
+
+  void clear(const std::string& argument) {
+    if (!argument.empty() && argument != "all") return warn("/clear takes nothing, or the word all");
+    print(receipt_text(model_.reclaim(engine::Level::Full, argument == "all")));
   }
 
   // Without the system text, which is kept apart.

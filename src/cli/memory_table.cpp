@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <string_view>
 #include <vector>
 
@@ -64,8 +65,8 @@ std::vector<Share> shares_of(const engine::DeviceStatus& device) {
 // Cells by share of the total; what holds bytes shows at least one, and the bar never runs over.
 std::string bar(const engine::DeviceStatus& device, const std::vector<Share>& shares, bool colours) {
   const auto cells_of = [&](std::size_t bytes) {
-    return static_cast<std::size_t>(
-        static_cast<double>(bytes) / static_cast<double>(device.total_bytes) * static_cast<double>(kBarCells) + 0.5);
+    const double share = static_cast<double>(bytes) / static_cast<double>(device.total_bytes);
+    return static_cast<std::size_t>(std::llround(share * static_cast<double>(kBarCells)));
   };
   std::string text = "  [";
   std::size_t drawn = 0;

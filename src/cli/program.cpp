@@ -30,8 +30,9 @@ Result<int> run_command(Command command, const Options& options) {
     case Command::Memory:
       return run_memory(options);
     case Command::BenchMemory:
+      return run_bench_memory(options);
     case Command::Soak:
-      break;
+      return run_soak(options);
     case Command::Doctor:
       return run_doctor(options);
     case Command::ListDevices:

@@ -100,7 +100,7 @@ Status Chat::set_messages(std::vector<ChatMessage> messages) {
   return {};
 }
 
-std::size_t Chat::reset() {
+Receipt Chat::reset() {
   std::erase_if(state_->messages, [](const ChatMessage& message) { return message.role != "system"; });
   return state_->conversation->reset();
 }

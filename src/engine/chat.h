@@ -11,6 +11,7 @@
 #include "engine/answer.h"
 #include "engine/conversation.h"
 #include "engine/options.h"
+#include "engine/receipt.h"
 
 namespace ebb::engine {
 
@@ -39,8 +40,8 @@ class Chat {
   [[nodiscard]] const std::vector<ChatMessage>& messages() const;
   /// Replaces all messages. Errors: InvalidArgument naming an unknown role; nothing changed.
   [[nodiscard]] Status set_messages(std::vector<ChatMessage> messages);
-  /// New conversation: forgets messages (the system text stays) and gives the memory back; returns the bytes.
-  std::size_t reset();
+  /// New conversation: forgets messages (the system text stays) and gives the memory back.
+  Receipt reset();
   [[nodiscard]] Conversation& conversation();
 
  private:

@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/bytes.h"
 #include "base/processors.h"
 #include "engine/chat_template.h"
-#include "engine/internal/device_list.h"
 #include "engine/internal/engine_state.h"
 
 namespace ebb::engine {
@@ -83,21 +83,28 @@ Result<std::unique_ptr<Engine>> Engine::open(const EngineOptions& options) {
   auto state = std::make_unique<State>();
   state->options = options;
   EBB_TRY_ASSIGN(const int threads, choose_threads(options.threads));
-  EBB_TRY_ASSIGN(state->kv_type, choose_kv_type(options));
+  EBB_TRY_ASSIGN(const model::KvType kv_type, choose_kv_type(options));
+  state->kv_options.global = state->kv_options.local = {kv_type, kv_type};
   if (options.chunk_tokens == 0 || options.chunk_tokens > 65536) {
     return fail(ErrorCode::InvalidArgument,
                 fmt::format("a step of {} prompt tokens was asked for; 1 to 65536 can be used", options.chunk_tokens));
   }
-  EBB_TRY_ASSIGN(state->devices, open_device_list(options.devices, options.fake_page_bytes));
-  state->pool = std::make_unique<memory::PagePool>(*state->devices.front(), state->ledger);
-  EBB_TRY_ASSIGN(state->weights, weights::WeightStore::open(options.model, *state->pool));
+  EBB_TRY_ASSIGN(state->pools, DevicePools::open(options));
+  EBB_TRY_ASSIGN(state->weights, weights::WeightStore::open(options.model, state->pools->host()));
   const weights::WeightStore& store = *state->weights;
 
   model::ModelOptions model_options;
   model_options.arithmetic = options.exact ? model::Arithmetic::Exact : model::Arithmetic::Quantized;
   model_options.threads = threads;
   model_options.chunk_tokens = options.chunk_tokens;
-  EBB_TRY_ASSIGN(state->model, model::Model::load(*state->weights, *state->pool, model_options));
+  EBB_TRY_ASSIGN(const model::Config read, model::read_config(store));
+  model::Placement homes;
+  homes.layers.assign(read.layers, &state->pools->pool(0));
+  homes.output = &state->pools->pool(0);
+  homes.host = &state->pools->host();
+  state->kv_pools = {homes.layers, homes.host};
+  state->output_home = homes.output;
+  EBB_TRY_ASSIGN(state->model, model::Model::load(*state->weights, homes, model_options));
   EBB_TRY_ASSIGN(state->tokenizer, open_tokenizer(store));
   const model::Config& config = state->model->config();
   if (state->tokenizer->special().bos < 0) {
@@ -115,17 +122,48 @@ Result<std::unique_ptr<Engine>> Engine::open(const EngineOptions& options) {
   info.vocabulary = std::min(state->tokenizer->size(), state->model->vocabulary());
   info.trained_context = config.max_context;
   EBB_TRY_ASSIGN(info.context, choose_context(options.context_tokens, config.max_context));
-  info.kv_bytes_per_token = model::KvCache::bytes_per_token(config, {{state->kv_type, state->kv_type}, {state->kv_type, state->kv_type}});
-  info.kv_type = kv_type_name(state->kv_type);
+  state->kv_options.max_tokens = info.context;
+  info.kv_bytes_per_token = model::KvCache::bytes_per_token(config, state->kv_options);
+  info.kv_type = kv_type_name(state->kv_options.global.k);
   info.arithmetic = options.exact ? "float32 activations" : "int16 activations";
   info.threads = threads;
   const bool has_template = store.meta_string("tokenizer.chat_template").has_value() || store.side_file("chat_template.jinja");
   EBB_TRY_ASSIGN(info.prompt_style, choose_template(has_template, info.name, options.chat_template));
   info.instruct = info.prompt_style == PromptStyle::Gemma;
+  state->reclaimer = std::make_unique<Reclaimer>(*state);
+  state->keeper = std::make_unique<Keeper>(*state);
   return std::unique_ptr<Engine>(new Engine(std::move(state)));
 }
 
+std::size_t Engine::State::step_bytes(const memory::PagePool& pool) const {
+  model::ModelOptions full = model->options();
+  full.chunk_tokens = options.chunk_tokens;
+  return round_up(model::Model::scratch_footprint(model->config(), full, kv_options.widest().k, options.chunk_tokens, 1, true),
+                  pool.page_bytes());
+}
+
 const ModelInfo& Engine::info() const { return state_->info; }
+const Plan& Engine::plan() const { return state_->plan; }
+
+Receipt Engine::reclaim(Level level, bool all) {
+  const std::lock_guard step(state_->step);
+  return state_->reclaimer->reclaim(level, all, Reason::User);
+}
+
+Result<Receipt> Engine::unload() {
+  const std::lock_guard step(state_->step);
+  return state_->reclaimer->unload(Reason::User);
+}
+
+Result<Receipt> Engine::load() {
+  const std::lock_guard step(state_->step);
+  return state_->reclaimer->load(Reason::User);
+}
+
+std::vector<std::string> Engine::take_warnings() {
+  const std::lock_guard lock(state_->registry);
+  return std::exchange(state_->warnings, {});
+}
 
 std::vector<std::int32_t> Engine::tokenize(std::string_view text, bool parse_control) const {
   return state_->tokenizer->encode(text, parse_control ? tokenizer::ControlText::Parse : tokenizer::ControlText::Literal);

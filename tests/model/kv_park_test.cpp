@@ -22,39 +22,6 @@ using device::FailRule;
 
 constexpr std::uint32_t kChat = 7;
 
-void set_rule(device::FakeDevice& device, std::optional<FailRule> rule) {
-  FakeSettings settings;
-  settings.fail.emplace(rule);
-  device.apply(settings);
-}
-
-constexpr FakeCall kCalls[] = {FakeCall::Reserve, FakeCall::Create,  FakeCall::Map, FakeCall::Access,
-                               FakeCall::Unmap,   FakeCall::Release, FakeCall::Copy};
-
-/// Fails the nth call of each kind on each device while `act` runs, until `act` makes no nth call of that kind.
-/// Returns how many positions failed. `act` says whether it succeeded; `check` sees the state after each failure.
-template <typename Act, typename Check>
-std::size_t each_position_fails(KvRig& rig, const Act& act, const Check& check) {
-  std::size_t positions = 0;
-  for (std::size_t idx = 0; idx < rig.device_count(); ++idx) {
-    for (const FakeCall call : kCalls) {
-      for (std::uint64_t nth = 1;; ++nth) {
-        SCOPED_TRACE("device " + std::to_string(idx) + ", call " + std::to_string(static_cast<int>(call)) + ", nth " +
-                     std::to_string(nth));
-        const std::uint64_t before = rig.card(idx).status().calls_of(call);
-        set_rule(rig.card(idx), FailRule{call, nth, 1});
-        const bool done = act();
-        const bool reached = rig.card(idx).status().calls_of(call) - before >= nth;
-        set_rule(rig.card(idx), std::nullopt);
-        check(done);
-        if (testing::Test::HasFatalFailure() || !reached) break;
-        ++positions;
-      }
-    }
-  }
-  return positions;
-}
-
 TEST(KvPark, TakesTheCardsBytesToTheHostAndBack) {
   KvRig rig;
   const std::vector<std::size_t> empty = rig.floor();

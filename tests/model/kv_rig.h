@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -173,5 +174,40 @@ class KvRig {
   memory::Ledger ledger_;
   std::vector<std::unique_ptr<memory::PagePool>> pools_;
 };
+
+inline void set_rule(device::FakeDevice& device, std::optional<device::FailRule> rule) {
+  device::FakeSettings settings;
+  settings.fail.emplace(rule);
+  device.apply(settings);
+}
+
+inline constexpr device::FakeCall kCalls[] = {device::FakeCall::Reserve, device::FakeCall::Create,
+                                             device::FakeCall::Map,     device::FakeCall::Access,
+                                             device::FakeCall::Unmap,   device::FakeCall::Release,
+                                             device::FakeCall::Copy};
+
+/// Fails the nth call of each kind on each device while `act` runs, until `act` makes no nth call of that kind.
+/// Returns how many positions failed. `act` says whether it succeeded; `check` sees the state after each failure.
+template <typename Act, typename Check>
+std::size_t each_position_fails(KvRig& rig, const Act& act, const Check& check) {
+  std::size_t positions = 0;
+  for (std::size_t idx = 0; idx < rig.device_count(); ++idx) {
+    for (const device::FakeCall call : kCalls) {
+      for (std::uint64_t nth = 1;; ++nth) {
+        SCOPED_TRACE("device " + std::to_string(idx) + ", call " + std::to_string(static_cast<int>(call)) + ", nth " +
+                     std::to_string(nth));
+        const std::uint64_t before = rig.card(idx).status().calls_of(call);
+        set_rule(rig.card(idx), device::FailRule{call, nth, 1});
+        const bool done = act();
+        const bool reached = rig.card(idx).status().calls_of(call) - before >= nth;
+        set_rule(rig.card(idx), std::nullopt);
+        check(done);
+        if (testing::Test::HasFatalFailure() || !reached) break;
+        ++positions;
+      }
+    }
+  }
+  return positions;
+}
 
 }  // namespace ebb::tests
