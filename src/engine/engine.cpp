@@ -9,6 +9,7 @@
 #include "base/processors.h"
 #include "engine/chat_template.h"
 #include "engine/internal/engine_state.h"
+#include "engine/internal/kv_choice.h"
 
 namespace ebb::engine {
 namespace {
@@ -33,15 +34,6 @@ Result<std::size_t> choose_context(std::size_t wanted, std::size_t trained) {
   return wanted == 0 ? trained : wanted;
 }
 
-Result<model::KvType> choose_kv_type(const EngineOptions& options) {
-  const std::string& name = options.kv_type;
-  if (name.empty()) return options.exact ? model::KvType::F32 : model::KvType::F16;
-  if (name == "f32") return model::KvType::F32;
-  if (name == "f16") return model::KvType::F16;
-  if (name == "bf16") return model::KvType::BF16;
-  return fail(ErrorCode::InvalidArgument, fmt::format("KV type \"{}\" is not known; accepted are f16, bf16, f32", name));
-}
-
 Result<std::unique_ptr<tokenizer::Tokenizer>> open_tokenizer(const weights::WeightStore& store) {
   if (store.is_gguf()) {
     EBB_TRY_ASSIGN(const weights::VocabularyData data, store.vocabulary());
@@ -58,22 +50,6 @@ std::string model_name(const weights::WeightStore& store) {
   return store.is_gguf() ? path.stem().string() : path.filename().string();
 }
 
-std::string_view kv_type_name(model::KvType type) {
-  switch (type) {
-    case model::KvType::F32:
-      return "f32";
-    case model::KvType::F16:
-      return "f16";
-    case model::KvType::BF16:
-      return "bf16";
-    case model::KvType::Q8_0:
-      return "q8_0";
-    case model::KvType::Q4_0:
-      return "q4_0";
-  }
-  return "";
-}
-
 }  // namespace
 
 Engine::Engine(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -83,8 +59,7 @@ Result<std::unique_ptr<Engine>> Engine::open(const EngineOptions& options) {
   auto state = std::make_unique<State>();
   state->options = options;
   EBB_TRY_ASSIGN(const int threads, choose_threads(options.threads));
-  EBB_TRY_ASSIGN(const model::KvType kv_type, choose_kv_type(options));
-  state->kv_options.global = state->kv_options.local = {kv_type, kv_type};
+  EBB_TRY_ASSIGN(state->kv_options, choose_kv(options));
   if (options.chunk_tokens == 0 || options.chunk_tokens > 65536) {
     return fail(ErrorCode::InvalidArgument,
                 fmt::format("a step of {} prompt tokens was asked for; 1 to 65536 can be used", options.chunk_tokens));
@@ -112,6 +87,7 @@ Result<std::unique_ptr<Engine>> Engine::open(const EngineOptions& options) {
                                                 store.path().string()));
   }
 
+  EBB_TRY(check_kv(state->kv_options, config.head_dim));
   ModelInfo& info = state->info;
   info.name = model_name(store);
   info.size = config.size_name();
@@ -124,7 +100,7 @@ Result<std::unique_ptr<Engine>> Engine::open(const EngineOptions& options) {
   EBB_TRY_ASSIGN(info.context, choose_context(options.context_tokens, config.max_context));
   state->kv_options.max_tokens = info.context;
   info.kv_bytes_per_token = model::KvCache::bytes_per_token(config, state->kv_options);
-  info.kv_type = kv_type_name(state->kv_options.global.k);
+  info.kv_type = kv_name(state->kv_options);
   info.arithmetic = options.exact ? "float32 activations" : "int16 activations";
   info.threads = threads;
   const bool has_template = store.meta_string("tokenizer.chat_template").has_value() || store.side_file("chat_template.jinja");

@@ -9,23 +9,22 @@
 #include "base/bytes.h"
 #include "base/processors.h"
 #include "engine/internal/device_pools.h"
-#include "engine/internal/kv_types.h"
+#include "engine/internal/kv_choice.h"
 #include "engine/internal/plan_inputs.h"
 
 namespace ebb::engine {
 
 Result<Plan> plan_model(const EngineOptions& options) {
-  EBB_TRY_ASSIGN(const kernels::KvTypes kv_types, choose_kv_types(options));
+  EBB_TRY_ASSIGN(const model::KvOptions kv, choose_kv(options));
   EBB_TRY_ASSIGN(const auto pools, DevicePools::open(options));
   EBB_TRY_ASSIGN(const auto store, weights::WeightStore::open(options.model, pools->host()));
   EBB_TRY_ASSIGN(const model::Config config, model::read_config(*store));
+  EBB_TRY(check_kv(kv, config.head_dim));
 
   model::ModelOptions model_options;
   model_options.arithmetic = options.exact ? model::Arithmetic::Exact : model::Arithmetic::Quantized;
   model_options.threads = options.threads != 0 ? options.threads : static_cast<int>(usable_cores());
   model_options.chunk_tokens = options.chunk_tokens;
-  model::KvOptions kv;
-  kv.global = kv.local = kv_types;
   EBB_TRY_ASSIGN(PlanResult result, plan_on(options, *pools, {*store, config, model_options, kv}));
   return std::move(result.plan);
 }
