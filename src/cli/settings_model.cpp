@@ -16,6 +16,12 @@ Status set_fake_page(Options& options, Text text) {
   return {};
 }
 
+Status set_kv_quantize(Options& options, Text text) {
+  std::string layers;
+  EBB_TRY(set_word(layers, text, {"all", "global"}));
+  options.engine.kv_quantize_global_only = layers == "global";
+  return {};
+}
 Status set_gpu_layers(Options& options, Text text) {
   if (text != "auto" && text != "all") {
     if (const auto count = parse_integer(text, 0, kMaxLayers); !count) {
@@ -60,13 +66,6 @@ Status set_tensor_split(Options& options, Text text) {
 Status set_fit_target(Options& options, Text text) {
   EBB_TRY_ASSIGN(const std::int64_t mebibytes, parse_integer(text, 0, kMaxMebibytes));
   options.engine.fit_target_bytes = static_cast<std::size_t>(mebibytes) * kMiB;
-  return {};
-}
-
-Status set_kv_quantize(Options& options, Text text) {
-  std::string layers;
-  EBB_TRY(set_word(layers, text, {"all", "global"}));
-  options.engine.kv_quantize_global_only = layers == "global";
   return {};
 }
 

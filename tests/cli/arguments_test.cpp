@@ -154,13 +154,12 @@ TEST(Arguments, SaysWhatAFlagAllows) {
   EXPECT_EQ(error_of({"run", "Hi"}), "unexpected 'Hi'; give the prompt with -p");
 }
 
-TEST(Arguments, KeysAndValuesHaveATypeEach) {
-  EXPECT_EQ(options_of({"run", "-ctv", "bf16"}).engine.kv_type, "f16/bf16");
-  EXPECT_EQ(options_of({"run", "-ctk", "q8_0", "--exact"}).engine.kv_type, "q8_0/f32");
-  EXPECT_EQ(options_of({"run", "-ctk", "q8_0", "-ctv", "q8_0"}).engine.kv_type, "q8_0");
-  EXPECT_FALSE(options_of({"run", "-ctk", "q8_0"}).engine.kv_quantize_global_only);
-  EXPECT_TRUE(options_of({"run", "--kv-quantize", "global"}).engine.kv_quantize_global_only);
-  EXPECT_EQ(error_of({"run", "--kv-quantize", "local"}), "--kv-quantize 'local': use one of: all, global");
+TEST(Arguments, KeysAndValuesHaveTypesOfTheirOwn) {
+  EXPECT_EQ(options_of({"run", "-ctk", "bf16", "-ctv", "bf16"}).engine.kv_type, "bf16");
+  EXPECT_EQ(options_of({"run", "-ctv", "q8_0"}).engine.kv_type, "f16/q8_0");
+  EXPECT_EQ(options_of({"run", "-ctv", "q8_0", "--exact"}).engine.kv_type, "f32/q8_0");
+  EXPECT_EQ(options_of({"run", "-ctk", "q8_0", "-ctv", "q4_0"}).engine.kv_type, "q8_0/q4_0");
+  EXPECT_EQ(options_of({"run"}).engine.kv_type, "");
 }
 
 TEST(Arguments, CommandLineBeatsEnvironmentBeatsConfig) {  // C1
