@@ -6,10 +6,12 @@
 
 #include "cli/chat_file.h"
 #include "cli/model_path.h"
-#include "cli/temp_folder.h"
+#include "support/temp_folder.h"
 
 namespace ebb::cli {
 namespace {
+
+using tests::TempFolder;
 
 Environment environment_of(std::map<std::string, std::string> variables) {
   return [variables = std::move(variables)](const std::string& name) -> std::optional<std::string> {
