@@ -26,10 +26,11 @@ struct NamedCommand {
   const char* name;
   Command command;
 };
-constexpr std::array<NamedCommand, 9> kCommands{{{"run", Command::Run},
+constexpr std::array<NamedCommand, 10> kCommands{{{"run", Command::Run},
                                                  {"chat", Command::Chat},
                                                  {"tokenize", Command::Tokenize},
                                                  {"perplexity", Command::Perplexity},
+                                                 {"plan", Command::Plan},
                                                  {"memory", Command::Memory},
                                                  {"bench", Command::BenchSpeed},
                                                  {"soak", Command::Soak},
@@ -183,14 +184,13 @@ Status refuse_two_limits(const GivenValues& given) {
   return wrong_use("--memory-limit and --gpu-memory-utilization say the same thing; give one of them");
 }
 
-Status settle_kv_type(Options& options) {
-  if (!options.key_type.empty() && !options.value_type.empty() && options.key_type != options.value_type) {
-    return wrong_use(fmt::format(
-        "-ctk {} and -ctv {} differ; keys and values are kept in one type, so give only one of the two flags",
-        options.key_type, options.value_type));
-  }
-  options.engine.kv_type = options.key_type.empty() ? options.value_type : options.key_type;
-  return {};
+// One type alone leaves the other as it is without flags.
+void settle_kv_type(Options& options) {
+  if (options.key_type.empty() && options.value_type.empty()) return;
+  const std::string usual = options.engine.exact ? "f32" : "f16";
+  const std::string& keys = options.key_type.empty() ? usual : options.key_type;
+  const std::string& values = options.value_type.empty() ? usual : options.value_type;
+  options.engine.kv_type = keys == values ? keys : keys + "/" + values;
 }
 
 }  // namespace
@@ -232,7 +232,7 @@ Result<Invocation> parse_arguments(std::span<const std::string> words, const Env
   EBB_TRY(refuse_two_limits(given));
   EBB_TRY_ASSIGN(const std::vector<ConfigEntry> config, find_config(given, environment));
   EBB_TRY(settle(given, environment, config, command, invocation.options));
-  EBB_TRY(settle_kv_type(invocation.options));
+  settle_kv_type(invocation.options);
   invocation.options.engine.chunk_tokens =
       std::min(invocation.options.engine.chunk_tokens, invocation.options.batch_tokens);
   return invocation;

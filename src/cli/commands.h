@@ -15,6 +15,7 @@ namespace ebb::cli {
 [[nodiscard]] Result<int> run_memory(const Options& options);
 [[nodiscard]] Result<int> run_bench_memory(const Options& options);
 [[nodiscard]] Result<int> run_soak(const Options& options);
+[[nodiscard]] Result<int> run_plan(const Options& options);
 [[nodiscard]] Result<int> run_doctor(const Options& options);
 [[nodiscard]] Result<int> run_list_devices(const Options& options);
 

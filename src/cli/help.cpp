@@ -18,7 +18,7 @@ struct CommandText {
   const char* usage;
   const char* text;
 };
-constexpr std::array<CommandText, 10> kTexts{{
+constexpr std::array<CommandText, 11> kTexts{{
     {Command::Run, "ebb run -p TEXT [flags]",
      "Prints one answer: the answer alone on stdout, everything else on stderr. An instruct model answers the text; a "
      "base\n"
@@ -45,6 +45,12 @@ constexpr std::array<CommandText, 10> kTexts{{
      "to\n"
      "warm up, and the peak memory of the process.\n\n"
      "  ebb bench speed -m model.gguf -p 512,2048 -n 128 -r 7 -o csv\n"},
+    {Command::Plan, "ebb plan [--json] [flags]",
+     "Whether a model fits, before anything is loaded: bytes by device and kind, where each layer goes, and what to "
+     "change\n"
+     "when it does not fit. Reads headers only; the devices may be pretended ones.\n\n"
+     "  ebb plan -m gemma-3-12b-it-q4_0.gguf -dev fake:24GiB -c 32768\n"
+     "  ebb plan -m gemma-3-27b-it-q4_0.gguf -dev fake:16GiB,fake:8GiB -c 0 -ctk q8_0 -ctv q8_0 --json\n"},
     {Command::Memory, "ebb memory [--watch] [--json] [flags]",
      "What memory holds, by device and kind, as the devices count it. Without -m it shows this machine's devices; with "
      "-m "
@@ -111,6 +117,7 @@ std::string general_help() {
          "  ebb run -p TEXT                 one answer on stdout; reads a pipe\n"
          "  ebb tokenize TEXT               text to token ids, and back with --decode\n"
          "  ebb perplexity -f FILE          how surprised the model is by a text\n"
+         "  ebb plan                        does the model fit, where does each part go\n"
          "  ebb memory [--watch]            what holds memory, by device and kind\n"
          "  ebb bench speed                 tokens a second, and peak memory\n"
          "  ebb bench memory                what a chat holds and gives back, by strategy\n"

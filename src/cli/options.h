@@ -21,6 +21,7 @@ enum class Command : std::uint32_t {
   BenchSpeed = 16,
   Doctor = 32,
   ListDevices = 64,
+  Plan = 128,
   Memory = 256,
   BenchMemory = 512,
   Soak = 1024,
@@ -35,7 +36,7 @@ struct Options {
   engine::EngineOptions engine;
   engine::GenerateOptions generate;
   std::size_t batch_tokens = 2048;
-  std::string key_type, value_type;  // KV types as written; equal once checked
+  std::string key_type, value_type;  // KV types as written; together they are engine.kv_type
   int verbosity = 1;                 // 0 errors only, 1 progress and timings, 2 the model too
   bool help = false;
 

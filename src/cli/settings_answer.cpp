@@ -311,7 +311,7 @@ std::vector<Setting> answer_settings() {
        "",
        Group::Output,
        "print one JSON object instead of text",
-       bit(Command::Run) | bit(Command::Perplexity) | bit(Command::Memory),
+       bit(Command::Run) | bit(Command::Perplexity) | bit(Command::Plan) | bit(Command::Memory),
        false,
        false,
        [](O& o, Text t) { return set_switch(o.json, t); }},

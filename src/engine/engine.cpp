@@ -103,6 +103,7 @@ Result<std::unique_ptr<Engine>> Engine::open(const EngineOptions& options) {
   homes.output = &state->pools->pool(0);
   homes.host = &state->pools->host();
   state->kv_pools = {homes.layers, homes.host};
+  state->output_home = homes.output;
   EBB_TRY_ASSIGN(state->model, model::Model::load(*state->weights, homes, model_options));
   EBB_TRY_ASSIGN(state->tokenizer, open_tokenizer(store));
   const model::Config& config = state->model->config();

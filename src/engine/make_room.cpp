@@ -15,6 +15,7 @@
 namespace ebb::engine {
 namespace {
 
+constexpr std::chrono::milliseconds kDriverPatience{5000};
 constexpr std::size_t kLeastChunk = 128;   // smaller steps cost more time than they save memory
 constexpr std::size_t kOwnersNamed = 3;
 constexpr std::size_t kRemediesNamed = 2;
@@ -59,8 +60,7 @@ bool Reclaimer::give_something(memory::PagePool& pool, Stage& stage, std::vector
     bool gave = false;
     switch (stage) {
       case Stage::Pool:
-        gave = pool.drain() && pool.trim() != 0;
-        if (gave) tried.emplace_back("pages kept ready were given back");
+        gave = free_pages(pool, tried);
         break;
       case Stage::Scratch:
         gave = shrink_scratch(tried);
@@ -84,6 +84,16 @@ bool Reclaimer::give_something(memory::PagePool& pool, Stage& stage, std::vector
     return true;
   }
   return false;
+}
+
+bool Reclaimer::free_pages(memory::PagePool& pool, std::vector<std::string>& tried) {
+  if (pool.drain() && pool.trim() != 0) {
+    tried.emplace_back("pages kept ready were given back");
+    return true;
+  }
+  if (pool.confirm(std::chrono::milliseconds(0)).value_or(true)) return false;
+  tried.emplace_back("waited for the driver to take back what was released");
+  return pool.confirm(kDriverPatience).value_or(false);
 }
 
 bool Reclaimer::shrink_scratch(std::vector<std::string>& tried) {

@@ -44,6 +44,29 @@ std::size_t anonymous_bytes() {
   return kib * 1024;
 }
 
+/// What a perfect allocator would need on a device now: weights, scratch, and the rows of K and V that tokens fill.
+/// Source   spec/memory section 7.
+std::size_t live_bytes(const Engine::State& engine, const memory::PagePool& pool, const memory::LedgerSnapshot::Device& sums) {
+  std::size_t weights = 0;
+  const auto add_unit = [&](weights::UnitId unit, const memory::PagePool* home) {
+    if (home == &pool) weights += engine.weights->unit_bytes(unit, pool.device().kind());
+  };
+  for (std::size_t layer_idx = 0; layer_idx < engine.kv_pools.layers.size(); ++layer_idx) {
+    add_unit(weights::layer_unit(layer_idx), engine.kv_pools.layers[layer_idx]);
+  }
+  add_unit(weights::kOutputUnit, engine.output_home);
+  std::size_t bytes = std::min(weights, sums.by_tag[static_cast<std::size_t>(memory::Tag::Weights)]) +
+                      sums.by_tag[static_cast<std::size_t>(memory::Tag::Scratch)];
+  for (const auto& [id, conversation] : engine.conversations) {
+    if (conversation->parked) continue;
+    for (std::size_t layer_idx = 0; layer_idx < engine.kv_pools.layers.size(); ++layer_idx) {
+      if (engine.kv_pools.layers[layer_idx] == &pool)
+        bytes += model::KvCache::live_bytes(engine.model->config(), engine.kv_options, layer_idx, conversation->token_count);
+    }
+  }
+  return bytes;
+}
+
 double share(std::size_t part, std::size_t whole) {
   return whole == 0 ? 0 : static_cast<double>(part) / static_cast<double>(whole);
 }
@@ -55,7 +78,7 @@ MemoryStatus Engine::memory() const {
   status.time_ms =
       std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::system_clock::now().time_since_epoch()).count();
   const DevicePools& pools = *state_->pools;
-  const memory::PoolsSnapshot now = memory::snapshot(pools.all());
+  const memory::PoolsSnapshot now = memory::PagePool::snapshot(pools.all());
   for (std::size_t device_idx = 0; device_idx < pools.count(); ++device_idx) {
     const memory::PagePool& pool = pools.pool(device_idx);
     const memory::PoolsSnapshot::Pool& seen = now.pools[device_idx];
@@ -64,16 +87,16 @@ MemoryStatus Engine::memory() const {
     entry.index = device_idx;
     entry.name = pool.device().name();
     entry.backend = backend_name(pool.device().kind());
-    entry.total_bytes = seen.info.total_bytes;
-    entry.limit_bytes = pools.budget(device_idx).value_or(seen.info.total_bytes);
-    entry.free_bytes = seen.info.free_bytes;
-    entry.used_by_us_bytes = seen.info.ours_bytes;
-    entry.others_bytes = seen.info.others_bytes;
+    entry.total_bytes = seen.driver.total_bytes;
+    entry.limit_bytes = pools.budget(device_idx).value_or(seen.driver.total_bytes);
+    entry.free_bytes = seen.driver.free_bytes;
+    entry.used_by_us_bytes = seen.driver.ours_bytes;
+    entry.others_bytes = seen.driver.others_bytes;
     entry.held_bytes = ledger.owned_bytes + ledger.pooled_bytes;
     entry.pool_bytes = ledger.pooled_bytes;
     entry.retired_bytes = seen.stats.retired_pages * seen.stats.page_bytes;
     entry.mapped_bytes = ledger.owned_bytes - std::min(ledger.owned_bytes, entry.retired_bytes);
-    entry.untracked_bytes = seen.info.ours_bytes - std::min(seen.info.ours_bytes, entry.held_bytes);
+    entry.untracked_bytes = seen.driver.ours_bytes - std::min(seen.driver.ours_bytes, entry.held_bytes);
     entry.planned_bytes = device_idx < state_->plan.devices.size() ? state_->plan.devices[device_idx].planned_bytes : 0;
     entry.kinds = kinds_of(ledger, pools.is_host(pool));
     entry.pool_fragmentation = share(entry.held_bytes - entry.mapped_bytes, entry.held_bytes);
@@ -98,6 +121,12 @@ MemoryStatus Engine::memory() const {
       (bytes.device == memory::kHostMemory ? entry.host_bytes : entry.device_bytes) += bytes.bytes;
       entry.kinds.emplace_back(memory::tag_name(bytes.tag), bytes.bytes);
     }
+  }
+  for (DeviceStatus& entry : status.devices) {
+    const memory::PagePool& pool = pools.pool(entry.index);
+    const std::size_t live = live_bytes(*state_, pool, now.ledger.devices[pool.ledger_device()]);
+    entry.live_bytes = std::min(live, entry.mapped_bytes);
+    entry.internal_fragmentation = share(entry.mapped_bytes - entry.live_bytes, entry.mapped_bytes);
   }
   status.last = state_->last_receipt;
   return status;

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 
 #include "base/error.h"
@@ -13,13 +14,18 @@ namespace ebb::memory {
 
 class PagePool;
 
+/// Pages: one handle a page, so a region grows and shrinks page by page. Whole: one handle for all, with fewer driver
+/// calls and no page kept ready; for what comes and goes as a whole, like the weights of a layer.
+enum class Backing : std::uint8_t { Pages, Whole };
+
 class Region {
  public:
   Region();  // empty: no addresses, no bytes; only resize(0) is allowed
 
   /// Reserves addresses for at most `max_bytes` (rounded up to pages); commits nothing.
   /// Errors   OutOfMemory when the device refuses the addresses.
-  [[nodiscard]] static Result<Region> reserve(PagePool& pool, Tag tag, OwnerId owner, std::size_t max_bytes);
+  [[nodiscard]] static Result<Region> reserve(PagePool& pool, Tag tag, OwnerId owner, std::size_t max_bytes,
+                                              Backing backing = Backing::Pages);
 
   Region(Region&&) noexcept;
   Region& operator=(Region&&) noexcept;
@@ -27,7 +33,7 @@ class Region {
 
   /// Makes the first `bytes` bytes usable and gives pages past them back. Data below stays; new bytes are undefined.
   /// A resize that does not change the number of pages takes no lock and makes no call. `bytes` over reserved_bytes()
-  /// is misuse. Errors   OutOfMemory{wanted, free, reclaimable, tag}: the size is as before. DeviceLost. Shrinking
+  /// is misuse, and so is a Whole region that goes from one size to another without 0 between. Errors   OutOfMemory{wanted, free, reclaimable, tag}: the size is as before. DeviceLost. Shrinking
   /// never fails. Stream   pages given back are unmapped only after every stream has passed this moment. Threads  one
   /// thread at a time for one region; different regions are independent.
   [[nodiscard]] Status resize(std::size_t bytes);

@@ -124,16 +124,20 @@ bool KvCache::can_rewind(std::size_t count) const {
 Status KvCache::rewind(std::size_t count) {
   if (count >= length_) return {};
   EBB_CHECK(can_rewind(count), "rewind from {} to {} tokens, kept from {}", length_, count, first_kept_);
-  const std::size_t restored_end = std::min(left_windows(length_), count);
-  for (std::size_t layer_idx = 0; layer_idx < config_.layers; ++layer_idx) {
-    if (config_.global[layer_idx] || record_ranges_.empty()) continue;
-    const kernels::KvView ring = layer(layer_idx);
-    const kernels::KvView kept = record(layer_idx);
-    for (std::size_t pos = left_windows(count); pos < restored_end; ++pos) copy_row(kept, pos - record_base_, ring, pos);
-  }
+  restore_windows(count, *this);
   length_ = count;
   if (count == 0) first_kept_ = record_base_ = 0;
   return resize(count);
+}
+
+void KvCache::restore_windows(std::size_t tokens, const KvCache& to) const {
+  const std::size_t end = std::min(left_windows(length_), tokens);
+  for (std::size_t layer_idx = 0; layer_idx < config_.layers; ++layer_idx) {
+    if (config_.global[layer_idx] || record_ranges_.empty()) continue;
+    const kernels::KvView ring = to.layer(layer_idx);
+    const kernels::KvView kept = record(layer_idx);
+    for (std::size_t pos = left_windows(tokens); pos < end; ++pos) copy_row(kept, pos - record_base_, ring, pos);
+  }
 }
 
 void KvCache::drop_record() {

@@ -23,6 +23,8 @@
 
 namespace ebb::model {
 
+class CopyBatch;
+
 struct KvOptions {
   kernels::KvTypes global;  // of global layers
   kernels::KvTypes local;   // of windowed layers
@@ -65,8 +67,14 @@ class KvCache {
   /// in host memory, is one for all layers together.
   [[nodiscard]] static KvFootprint footprint(const Config& config, const KvOptions& options,
                                              std::span<const std::size_t> layers, std::size_t tokens, std::size_t page_bytes);
+  /// Rows of K and V that `tokens` tokens fill in one layer, without rounding.
+  [[nodiscard]] static std::size_t live_bytes(const Config& config, const KvOptions& options, std::size_t layer_idx,
+                                              std::size_t tokens);
   /// Bytes of K and V of one token over all layers, before any window is full.
   [[nodiscard]] static std::size_t bytes_per_token(const Config& config, const KvOptions& options);
+
+  /// Whether the kernels take these types with the model's head size (S4).
+  [[nodiscard]] static bool supports(const Config& config, const KvOptions& options);
 
   [[nodiscard]] std::size_t length() const { return length_; }  // tokens held
   [[nodiscard]] std::size_t max_tokens() const { return options_.max_tokens; }
@@ -99,6 +107,22 @@ class KvCache {
   [[nodiscard]] Status restore();
   [[nodiscard]] bool parked() const { return parked_; }
 
+  /// A second conversation from the first `tokens` tokens of this one, which is restored if it was parked. The other has no
+  /// record of what its windows left; neither ever sees what the other stores.
+  /// Errors   InvalidArgument where can_rewind(tokens) says no; OutOfMemory; Io, DeviceLost of a copy.
+  [[nodiscard]] Result<std::unique_ptr<KvCache>> fork(memory::OwnerId owner, std::size_t tokens);
+
+  /// What contents() hold.
+  [[nodiscard]] KvExtent extent() const { return {length_, first_kept_, record_base_}; }
+  /// Runs in use, for a file: layer by layer in order, the record after them; the order does not depend on homes. Slots
+  /// that hold no token are zeroed, so that equal chats are equal bytes and what was taken back stays out of the file.
+  /// The host can read and write them where homes are host memory, and always of a parked cache. Valid as layer().
+  [[nodiscard]] std::vector<std::span<std::byte>> contents();
+  /// Sizes an empty cache so that contents() can be filled with what a cache of equal options (max_tokens apart) gave at
+  /// this extent; it is parked afterwards and holds extent.length tokens. Errors: BadFile for an extent that no such
+  /// cache can have; OutOfMemory. The cache is empty as before.
+  [[nodiscard]] Status prepare(const KvExtent& extent);
+
   [[nodiscard]] std::size_t committed_bytes() const { return device_bytes() + host_bytes(); }
   [[nodiscard]] std::size_t device_bytes() const;  // in pools other than the host pool
   [[nodiscard]] std::size_t host_bytes() const;    // in the host pool, parked copies and record included
@@ -125,10 +149,16 @@ class KvCache {
                                  std::vector<Place>& places);
   [[nodiscard]] bool is_away(const Range& range) const { return parked_ && range.home != pools_.host; }
   [[nodiscard]] kernels::KvView record(std::size_t layer_idx) const;
+  void add_contents(const KvRangeLayout& layout, const kernels::KvView& view, std::size_t tokens,
+                    std::vector<std::span<std::byte>>& spans) const;
   [[nodiscard]] Status resize(std::size_t tokens);
   void copy_row(const kernels::KvView& from, std::size_t from_pos, const kernels::KvView& to, std::size_t to_pos) const;
   /// Positions [0, left) are outside every window of so many tokens.
   [[nodiscard]] std::size_t left_windows(std::size_t tokens) const { return tokens > window_tokens_ ? tokens - window_tokens_ : 0; }
+
+  /// Gives `to` the windows as they were after `tokens` tokens; its rings hold the newer rows of this cache.
+  void restore_windows(std::size_t tokens, const KvCache& to) const;
+  [[nodiscard]] Status take_front(std::size_t range_idx, const Range& source, std::size_t tokens, CopyBatch& copies);
 
   [[nodiscard]] Status open_parked(std::size_t tokens);
   void drop_parked();

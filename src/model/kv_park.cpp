@@ -1,10 +1,8 @@
 // The half of KvCache that goes to host memory and comes back: regions first, then copies, and only when all have
 // arrived is the other side given up.
-#include <algorithm>
-#include <utility>
-
 #include "base/check.h"
 #include "memory/page_pool.h"
+#include "model/internal/copy_batch.h"
 #include "model/kv_cache.h"
 
 namespace ebb::model {
@@ -24,30 +22,16 @@ void KvCache::drop_parked() {
 }
 
 Status KvCache::copy_parked(Way way) {
-  std::vector<device::Device*> devices;
-  Status outcome;
+  CopyBatch copies;
+  Status started;
   for (Range& range : ranges_) {
-    const std::size_t bytes = range.layout.bytes(length_);
-    if (range.home == pools_.host || bytes == 0 || !outcome) continue;
-    device::Device& device = range.home->device();
-    if (std::find(devices.begin(), devices.end(), &device) == devices.end()) {
-      devices.push_back(&device);
-      // Orders the copies behind the last step's stores, which went to the compute stream.
-      const Result<device::Fence> stored = device.fence(device::Stream::Compute);
-      outcome = stored ? device.wait(*stored) : tl::unexpected<Error>(stored.error());
-      if (!outcome) continue;
-    }
+    if (range.home == pools_.host || !started) continue;
     std::byte* to = (way == Way::Out ? range.parked : range.region).data();
     const std::byte* from = (way == Way::Out ? range.region : range.parked).data();
-    outcome = device.copy(device::Stream::Copy, to, from, bytes);
+    started = copies.add(range.home->device(), to, from, range.layout.bytes(length_));
   }
-  // Also after a failure: the copies before it may still be running, and their targets are about to be given up.
-  for (device::Device* device : devices) {
-    const Result<device::Fence> copied = device->fence(device::Stream::Copy);
-    Status waited = copied ? device->wait(*copied) : tl::unexpected<Error>(copied.error());
-    if (outcome) outcome = std::move(waited);
-  }
-  return outcome;
+  Status arrived = copies.wait();  // also after a failure: the targets are about to be given up
+  return started ? arrived : started;
 }
 
 Status KvCache::park() {

@@ -32,7 +32,8 @@ struct Engine::State {
   model::KvOptions kv_options;  // of every conversation
   Plan plan;
   std::unique_ptr<DevicePools> pools;
-  model::KvPools kv_pools;  // home of each layer
+  model::KvPools kv_pools;                  // home of each layer
+  memory::PagePool* output_home = nullptr;  // of the output head
   std::unique_ptr<weights::WeightStore> weights;
   std::unique_ptr<tokenizer::Tokenizer> tokenizer;
   std::unique_ptr<model::Model> model;

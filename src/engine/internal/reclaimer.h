@@ -60,6 +60,7 @@ class Reclaimer {
   [[nodiscard]] Status put_away(Conversation::State& conversation);
   /// Gives up the next thing on `pool`'s device and says so in `tried`; false when nothing is left.
   [[nodiscard]] bool give_something(memory::PagePool& pool, Stage& stage, std::vector<std::string>& tried);
+  [[nodiscard]] bool free_pages(memory::PagePool& pool, std::vector<std::string>& tried);
   [[nodiscard]] bool shrink_scratch(std::vector<std::string>& tried);
   [[nodiscard]] bool drop_a_record(const memory::PagePool& pool, std::vector<std::string>& tried);
   [[nodiscard]] bool put_away_a_chat(const memory::PagePool& pool, std::vector<std::string>& tried);
