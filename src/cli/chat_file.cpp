@@ -2,8 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <span>
+#include <system_error>
 
 #include "base/file_replacement.h"
 #include "cli/prompt_source.h"
@@ -69,6 +71,13 @@ Status save_chat(const std::filesystem::path& path, const ChatRecord& record) {
   EBB_TRY_ASSIGN(FileReplacement file, FileReplacement::create(path));
   EBB_TRY(file.write(std::as_bytes(std::span(text))));
   return file.commit();
+}
+
+bool is_text_chat(const std::filesystem::path& path) {
+  if (std::error_code unreadable; !std::filesystem::is_regular_file(path, unreadable)) return false;
+  std::ifstream file(path, std::ios::binary);
+  char first = 0;
+  return file >> first && first == '{';
 }
 
 Result<ChatRecord> load_chat(const std::filesystem::path& path) {

@@ -197,13 +197,4 @@ Status SavedChatReader::read(std::span<std::byte> kv) {
   return {};
 }
 
-bool is_saved_chat(const std::filesystem::path& path) {
-  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (descriptor < 0) return false;
-  std::array<unsigned char, kMagic.size()> begin{};
-  const bool same = ::read(descriptor, begin.data(), begin.size()) == static_cast<ssize_t>(begin.size()) && begin == kMagic;
-  close(descriptor);
-  return same;
-}
-
 }  // namespace ebb::engine

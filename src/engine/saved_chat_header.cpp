@@ -57,10 +57,8 @@ class Members {
 
 Status read_kv(const Json& object, const std::string& where, SavedChat& chat) {
   Members kv(object, where + ": \"kv\"");
-  kv.text("global_k", chat.kv.global_k);
-  kv.text("global_v", chat.kv.global_v);
-  kv.text("local_k", chat.kv.local_k);
-  kv.text("local_v", chat.kv.local_v);
+  kv.text("global", chat.kv.global);
+  kv.text("local", chat.kv.local);
   kv.text("arithmetic", chat.kv.arithmetic);
   kv.count("layers", chat.kv.layers);
   kv.count("kv_heads", chat.kv.kv_heads);
@@ -77,12 +75,16 @@ Status read_kv(const Json& object, const std::string& where, SavedChat& chat) {
 std::string write_saved_chat_header(const SavedChat& chat) {
   const SavedKv& kv = chat.kv;
   Json root{{"model", chat.model_name}, {"model_id", chat.model_id}};
-  root["kv"] = {{"global_k", kv.global_k},       {"global_v", kv.global_v},
-                {"local_k", kv.local_k},         {"local_v", kv.local_v},
-                {"arithmetic", kv.arithmetic},   {"layers", kv.layers},
-                {"kv_heads", kv.kv_heads},       {"head_dim", kv.head_dim},
-                {"window_tokens", kv.window_tokens}, {"rewind_tokens", kv.rewind_tokens},
-                {"first_kept", chat.first_kept}, {"record_base", chat.record_base}};
+  root["kv"] = {{"global", kv.global},
+                {"local", kv.local},
+                {"arithmetic", kv.arithmetic},
+                {"layers", kv.layers},
+                {"kv_heads", kv.kv_heads},
+                {"head_dim", kv.head_dim},
+                {"window_tokens", kv.window_tokens},
+                {"rewind_tokens", kv.rewind_tokens},
+                {"first_kept", chat.first_kept},
+                {"record_base", chat.record_base}};
   root["messages"] = Json::array();
   for (const ChatMessage& message : chat.messages) {
     root["messages"].push_back({{"role", message.role}, {"content", message.text}});

@@ -102,5 +102,14 @@ TEST(ChatFile, SaysWhatIsWrongAndWhere) {
   EXPECT_EQ(load_chat(folder.path() / "none").error().code, ErrorCode::NotFound);
 }
 
+TEST(ChatFile, IsKnownByItsContent) {
+  const TempFolder folder;
+  EXPECT_TRUE(is_text_chat(folder.write("a", R"( {"format":"ebb-chat"})")));
+  EXPECT_FALSE(is_text_chat(folder.write("b.json", "\x89" "EBB\r\n\x1a\n{")));
+  EXPECT_FALSE(is_text_chat(folder.write("c.json", "")));
+  EXPECT_FALSE(is_text_chat(folder.path()));
+  EXPECT_FALSE(is_text_chat(folder.path() / "none"));
+}
+
 }  // namespace
 }  // namespace ebb::cli

@@ -2,7 +2,7 @@
 // Knows the form and nothing of models: who calls decides whether a file fits. docs/saved-chats.md describes the form.
 // Reading trusts nothing: every size is held against the file before anything is made by it, and the checksum is right
 // before a caller sees a single fact. Both ways go through one small buffer, however long the chat.
-// Called by saved chats' other half, save_load.cpp.
+// Called by save_load.cpp.
 #pragma once
 
 #include <cstddef>
@@ -24,8 +24,8 @@ inline constexpr std::size_t kSavedChatPieceBytes = std::size_t{1} << 20;  // re
 
 /// What the cache's bytes mean; a cache of other facts cannot hold them.
 struct SavedKv {
-  std::string global_k, global_v, local_k, local_v;  // types, as on the command line
-  std::string arithmetic;                            // what they were computed with
+  std::string global, local;  // types of both kinds of layers, as kv_types_name() spells them
+  std::string arithmetic;     // what they were computed with
   std::uint64_t layers = 0;
   std::uint64_t kv_heads = 0;
   std::uint64_t head_dim = 0;
@@ -35,7 +35,7 @@ struct SavedKv {
 };
 
 struct SavedChat {
-  std::string model_id;    // WeightStore::identity() and the configuration
+  std::string model_id;    // by WeightStore::identity() and the configuration
   std::string model_name;  // for people
   SavedKv kv;
   std::uint64_t first_kept = 0;   // as model::KvExtent
@@ -90,8 +90,5 @@ class SavedChatReader {
   Digest kv_digest_;      // of KV bytes met by open()
   std::uint64_t kv_left_ = 0;
 };
-
-/// Whether a file begins as a saved chat does: for a caller that reads other forms too. False when it cannot be read.
-[[nodiscard]] bool is_saved_chat(const std::filesystem::path& path);
 
 }  // namespace ebb::engine
