@@ -138,7 +138,7 @@ Result<std::unique_ptr<Engine>> Engine::open(const EngineOptions& options) {
 std::size_t Engine::State::step_bytes(const memory::PagePool& pool) const {
   model::ModelOptions full = model->options();
   full.chunk_tokens = options.chunk_tokens;
-  return round_up(model::Model::scratch_footprint(model->config(), full, kv_options.widest().k, options.chunk_tokens, 1, true),
+  return round_up(model::Model::scratch_footprint(model->config(), full, kv_options.widest(), options.chunk_tokens, 1, true),
                   pool.page_bytes());
 }
 

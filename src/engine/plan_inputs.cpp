@@ -74,7 +74,7 @@ KvChoice describe_kv(const PlanModel& model, const model::KvOptions& kv) {
     return KvBytes{bytes.global_bytes, bytes.local_bytes, bytes.record_bytes};
   };
   choice.scratch = [&model, kv](std::size_t rows, bool has_output) {
-    return model::Model::scratch_footprint(model.config, model.options, kv.widest().k, rows, 1, has_output);
+    return model::Model::scratch_footprint(model.config, model.options, kv.widest(), rows, 1, has_output);
   };
   return choice;
 }

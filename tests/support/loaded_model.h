@@ -34,7 +34,9 @@ class LoadedModel {
               const char* devices = "cpu")
       : devices_(must(device::open_devices({devices, "", ""}))), pool_(*devices_.front(), ledger_) {
     store_ = must(weights::WeightStore::open(path, pool_));
-    model_ = must(model::Model::load(*store_, pool_, {arithmetic, threads, chunk_tokens}));
+    const std::size_t layers = must(model::read_config(*store_)).layers;
+    const model::Placement placement{std::vector<memory::PagePool*>(layers, &pool_), &pool_, &pool_};
+    model_ = must(model::Model::load(*store_, placement, {arithmetic, threads, chunk_tokens}));
   }
 
   [[nodiscard]] model::Model& model() { return *model_; }
