@@ -50,12 +50,8 @@ Engine::~Engine() = default;
 
 // Plans, and turns the plan into homes: nothing is placed before it is known that all of it fits.
 Status Engine::State::settle(const model::Config& config, const model::ModelOptions& model_options) {
-  std::vector<PlanTarget> targets;
-  for (std::size_t device_idx = 0; device_idx < pools->count(); ++device_idx) {
-    targets.push_back({&pools->device(device_idx), pools->budget(device_idx)});
-  }
-  EBB_TRY_ASSIGN(PlanResult result,
-                 plan_on(options, targets, pools->host().device(), {*weights, config, model_options, kv_options}));
+  EBB_TRY(check_kv(kv_options, config.head_dim));
+  EBB_TRY_ASSIGN(PlanResult result, plan_on(options, *pools, {*weights, config, model_options, kv_options}));
   if (!result.plan.fits) return tl::unexpected<Error>(plan_error(result.plan));
   plan = std::move(result.plan);
   warnings = plan.warnings;
@@ -66,7 +62,7 @@ Status Engine::State::settle(const model::Config& config, const model::ModelOpti
   kv_pools.host = &pools->host();
   output_home = pool_of(result.units.output);
   kv_options.max_tokens = plan.context;
-  return check_kv(kv_options, config.head_dim);
+  return {};
 }
 
 Result<std::unique_ptr<Engine>> Engine::open(const EngineOptions& options) {

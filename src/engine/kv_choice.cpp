@@ -68,8 +68,6 @@ Status check_kv(const model::KvOptions& kv, std::size_t head_dim) {
   return {};
 }
 
-std::string kv_flags(KvTypes types) { return fmt::format("-ctk {} -ctv {}", named(types.k).name, named(types.v).name); }
-
 std::string kv_name(const model::KvOptions& kv) {
   if (kv.global == kv.local) return pair_name(kv.global);
   return fmt::format("{}, windows {}", pair_name(kv.global), pair_name(kv.local));
