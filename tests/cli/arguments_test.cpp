@@ -7,10 +7,12 @@
 
 #include "base/bytes.h"
 #include "cli/settings.h"
-#include "cli/temp_folder.h"
+#include "support/temp_folder.h"
 
 namespace ebb::cli {
 namespace {
+
+using tests::TempFolder;
 
 using Words = std::vector<std::string>;
 using Variables = std::map<std::string, std::string>;
