@@ -86,7 +86,7 @@ void describe_units(const PlanModel& model, PlacementRequest& request) {
     request.layers.push_back({bytes_of(weights::layer_unit(layer_idx)), model.config.global[layer_idx]});
   }
   request.output = bytes_of(weights::kOutputUnit);
-  request.embedding_bytes = model.store.unit_bytes(weights::kEmbeddingUnit, device::Kind::Fake);
+  request.embedding_bytes = model.store.part_bytes(weights::Part::Embedding);
 }
 
 /// The wanted types, then what is advised: each smaller than the one before.
@@ -98,7 +98,7 @@ void describe_kv_choices(const PlanModel& model, PlacementRequest& request) {
     EngineOptions advised;
     advised.kv_type = type;
     const Result<model::KvOptions> kv = choose_kv(advised);
-    if (!kv || !model::KvCache::supports(model.config, *kv)) continue;
+    if (!kv || !check_kv(*kv, model.config.head_dim)) continue;
     const std::size_t bytes = model::KvCache::bytes_per_token(model.config, *kv);
     if (bytes >= least) continue;
     least = bytes;

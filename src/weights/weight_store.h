@@ -48,6 +48,8 @@ class WeightStore {
   [[nodiscard]] bool has(Part part, std::size_t layer_idx = 0) const;
   /// Rows of a matrix as the file has them; nothing when absent. For the vocabulary's padded rows.
   [[nodiscard]] std::optional<std::size_t> rows(Part part, std::size_t layer_idx = 0) const;
+  /// As the file has it; 0 when absent.
+  [[nodiscard]] std::size_t part_bytes(Part part, std::size_t layer_idx = 0) const;
   /// Shape    a matrix [rows, cols]; a norm vector [cols], rows is 1.
   /// Errors   BadFile naming the tensor, the shape found and the shape wanted; Unsupported for a norm's type.
   [[nodiscard]] Status expect(Part part, std::size_t layer_idx, std::size_t rows, std::size_t cols) const;
