@@ -41,11 +41,6 @@ KvType unpacked(KvType type) { return named(type).quantized ? KvType::F16 : type
 
 }  // namespace
 
-std::string kv_types_name(KvTypes types) {
-  if (types.k == types.v) return std::string(named(types.k).name);
-  return fmt::format("{}/{}", named(types.k).name, named(types.v).name);
-}
-
 Result<model::KvOptions> choose_kv(const EngineOptions& options) {
   std::string_view text = options.kv_type;
   if (text.empty()) text = options.exact ? "f32" : "f16";
@@ -66,6 +61,11 @@ Status check_kv(const model::KvOptions& kv, std::size_t head_dim) {
                             kv_types_name(types), kernels::kKvBlock, head_dim));
   }
   return {};
+}
+
+std::string kv_types_name(KvTypes types) {
+  if (types.k == types.v) return std::string(named(types.k).name);
+  return fmt::format("{}/{}", named(types.k).name, named(types.v).name);
 }
 
 std::string kv_name(const model::KvOptions& kv) {
