@@ -30,9 +30,9 @@ struct MemoryFacts {
   std::size_t reclaimable_bytes = 0;
   std::string tag = {};
   std::size_t device = 0;              // the ledger's number of it; 0 is the host
-  std::vector<std::string> owners = {};   // who holds most there, with bytes
-  std::vector<std::string> tried = {};    // what was given up before this refusal
-  std::vector<std::string> remedies = {}; // what would help, cheapest first, with numbers
+  std::vector<std::string> owners = {};     // who holds most there, with bytes
+  std::vector<std::string> tried = {};      // what was given up before this refusal
+  std::vector<std::string> remedies = {};   // what would help, cheapest first, with numbers
   bool later = false;                  // could fit once others let go
 };
 

@@ -9,7 +9,7 @@
 #include "base/processors.h"
 #include "engine/chat_template.h"
 #include "engine/internal/engine_state.h"
-#include "engine/internal/kv_types.h"
+#include "engine/internal/kv_choice.h"
 #include "engine/internal/plan_inputs.h"
 #include "engine/planner.h"
 
@@ -50,12 +50,8 @@ Engine::~Engine() = default;
 
 // Plans, and turns the plan into homes: nothing is placed before it is known that all of it fits.
 Status Engine::State::settle(const model::Config& config, const model::ModelOptions& model_options) {
-  std::vector<PlanTarget> targets;
-  for (std::size_t device_idx = 0; device_idx < pools->count(); ++device_idx) {
-    targets.push_back({&pools->device(device_idx), pools->budget(device_idx)});
-  }
-  EBB_TRY_ASSIGN(PlanResult result,
-                 plan_on(options, targets, pools->host().device(), {*weights, config, model_options, kv_options}));
+  EBB_TRY(check_kv(kv_options, config.head_dim));
+  EBB_TRY_ASSIGN(PlanResult result, plan_on(options, *pools, {*weights, config, model_options, kv_options}));
   if (!result.plan.fits) return tl::unexpected<Error>(plan_error(result.plan));
   plan = std::move(result.plan);
   warnings = plan.warnings;
@@ -66,11 +62,6 @@ Status Engine::State::settle(const model::Config& config, const model::ModelOpti
   kv_pools.host = &pools->host();
   output_home = pool_of(result.units.output);
   kv_options.max_tokens = plan.context;
-  if (!model::KvCache::supports(config, kv_options)) {
-    return fail(ErrorCode::Unsupported,
-                fmt::format("KV of type {} needs a head size that is a multiple of 32; this model's is {} (use -ctk f16 -ctv f16)",
-                            kv_types_name(kv_options.global), config.head_dim));
-  }
   return {};
 }
 
@@ -78,8 +69,7 @@ Result<std::unique_ptr<Engine>> Engine::open(const EngineOptions& options) {
   auto state = std::make_unique<State>();
   state->options = options;
   EBB_TRY_ASSIGN(const int threads, choose_threads(options.threads));
-  EBB_TRY_ASSIGN(const kernels::KvTypes kv_types, choose_kv_types(options));
-  state->kv_options.global = state->kv_options.local = kv_types;
+  EBB_TRY_ASSIGN(state->kv_options, choose_kv(options));
   if (options.chunk_tokens == 0 || options.chunk_tokens > 65536) {
     return fail(ErrorCode::InvalidArgument,
                 fmt::format("a step of {} prompt tokens was asked for; 1 to 65536 can be used", options.chunk_tokens));
@@ -102,6 +92,7 @@ Result<std::unique_ptr<Engine>> Engine::open(const EngineOptions& options) {
                                                 store.path().string()));
   }
 
+  EBB_TRY(check_kv(state->kv_options, config.head_dim));
   ModelInfo& info = state->info;
   info.name = model_name(store);
   info.size = config.size_name();
@@ -113,7 +104,7 @@ Result<std::unique_ptr<Engine>> Engine::open(const EngineOptions& options) {
   info.trained_context = config.max_context;
   info.context = state->plan.context;
   info.kv_bytes_per_token = model::KvCache::bytes_per_token(config, state->kv_options);
-  info.kv_type = kv_types_name(state->kv_options.global);
+  info.kv_type = kv_name(state->kv_options);
   info.arithmetic = options.exact ? "float32 activations" : "int16 activations";
   info.threads = threads;
   const bool has_template = store.meta_string("tokenizer.chat_template").has_value() || store.side_file("chat_template.jinja");

@@ -59,6 +59,12 @@ Result<std::size_t> Pass::begin(std::span<const std::int32_t> all, std::size_t m
   return conversation_.rewind(std::min(static_cast<std::size_t>(mine - tokens.begin()), most));
 }
 
+Status Pass::between_steps(const std::function<Status()>& act) {
+  const std::lock_guard lock(conversation_.engine.step);
+  EBB_TRY(still_ours());
+  return act();
+}
+
 Result<std::size_t> Pass::position() {
   const std::lock_guard lock(conversation_.engine.step);
   EBB_TRY(still_ours());

@@ -100,6 +100,7 @@ MemoryStatus Engine::memory() const {
     entry.planned_bytes = device_idx < state_->plan.devices.size() ? state_->plan.devices[device_idx].planned_bytes : 0;
     entry.kinds = kinds_of(ledger, pools.is_host(pool));
     entry.pool_fragmentation = share(entry.held_bytes - entry.mapped_bytes, entry.held_bytes);
+    entry.address_fallback = seen.stats.address_fallback;
   }
   const memory::LedgerSnapshot::Device& host = now.ledger.devices[memory::kHostMemory];
   status.host.limit_bytes = state_->options.memory.host_limit_bytes;

@@ -187,8 +187,8 @@ std::size_t Model::scratch_bytes() const {
   return bytes;
 }
 
-std::size_t Model::scratch_footprint(const Config& config, const ModelOptions& options, kernels::KvTypes kv_types, std::size_t rows,
-                                     std::size_t logit_rows, bool has_output) {
+std::size_t Model::scratch_footprint(const Config& config, const ModelOptions& options, kernels::KvTypes kv_types,
+                                     std::size_t rows, std::size_t logit_rows, bool has_output) {
   return Scratch::footprint(config, options, {rows, logit_rows, kv_types}, has_output);
 }
 

@@ -62,7 +62,7 @@ std::size_t Scratch::footprint(const Config& config, const ModelOptions& options
 }
 
 Result<Scratch> Scratch::reserve(memory::PagePool& pool, const Config& config, const ModelOptions& options, bool has_output) {
-  const StepShape largest{options.chunk_tokens, kLogitRowsPerBlock, kernels::KvType::F32};
+  const StepShape largest{options.chunk_tokens, kLogitRowsPerBlock, {kernels::KvType::F32, kernels::KvType::F32}};
   Scratch scratch;
   scratch.pool_ = &pool;
   scratch.has_output_ = has_output;

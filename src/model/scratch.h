@@ -39,7 +39,7 @@ struct Buffers {
   std::byte* input_workspace = nullptr;       // prepared activations
   std::byte* matmul_workspace = nullptr;
   std::byte* attention_workspace = nullptr;
-  std::byte* fresh_k = nullptr;  // K and V of the chunk in the cache's type
+  std::byte* fresh_k = nullptr;  // K and V of the chunk in the cache's types
   std::byte* fresh_v = nullptr;
 };
 

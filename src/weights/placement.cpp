@@ -67,7 +67,10 @@ Status fill(device::Device& device, const UnitLayout& layout, std::byte* data, f
 Result<memory::Region*> region_on(PlacedUnit& unit, memory::PagePool& pool, std::size_t bytes) {
   const auto found = std::ranges::find(unit.regions, &pool, &UnitRegion::pool);
   if (found != unit.regions.end()) return &found->region;
-  EBB_TRY_ASSIGN(memory::Region region, memory::Region::reserve(pool, memory::Tag::Weights, memory::kEngineOwner, bytes));
+  // Host pages are small and shared out of a pool; a card's driver is asked once for the whole unit.
+  const auto backing = pool.device().kind() == device::Kind::Host ? memory::Backing::Pages : memory::Backing::Whole;
+  EBB_TRY_ASSIGN(memory::Region region,
+                 memory::Region::reserve(pool, memory::Tag::Weights, memory::kEngineOwner, bytes, backing));
   return &unit.regions.emplace_back(UnitRegion{&pool, std::move(region)}).region;
 }
 
