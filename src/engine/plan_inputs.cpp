@@ -67,7 +67,9 @@ KvChoice describe_kv(const PlanModel& model, const model::KvOptions& kv, std::st
   KvChoice choice;
   choice.flags = std::move(flags);
   choice.kv = [&config = model.config, kv](std::span<const std::size_t> layers, std::size_t tokens, std::size_t page_bytes) {
-    const model::KvFootprint bytes = model::KvCache::footprint(config, kv, layers, tokens, page_bytes);
+    model::KvOptions sized = kv;
+    sized.max_tokens = tokens;
+    const model::KvFootprint bytes = model::KvCache::footprint(config, sized, layers, tokens, page_bytes);
     return KvBytes{bytes.global_bytes, bytes.local_bytes, bytes.record_bytes};
   };
   choice.scratch = [&model, kv](std::size_t rows, bool has_output) {
