@@ -39,12 +39,12 @@ Result<KvType> read_type(std::string_view name) {
 
 KvType unpacked(KvType type) { return named(type).quantized ? KvType::F16 : type; }
 
-std::string pair_name(KvTypes types) {
+}  // namespace
+
+std::string kv_types_name(KvTypes types) {
   if (types.k == types.v) return std::string(named(types.k).name);
   return fmt::format("{}/{}", named(types.k).name, named(types.v).name);
 }
-
-}  // namespace
 
 Result<model::KvOptions> choose_kv(const EngineOptions& options) {
   std::string_view text = options.kv_type;
@@ -63,14 +63,14 @@ Status check_kv(const model::KvOptions& kv, std::size_t head_dim) {
     if (kernels::kv_supported(types, head_dim)) continue;
     return fail(ErrorCode::InvalidArgument,
                 fmt::format("keys and values in {} need heads of a multiple of {}; this model's have {} (use -ctk f16 -ctv f16)",
-                            pair_name(types), kernels::kKvBlock, head_dim));
+                            kv_types_name(types), kernels::kKvBlock, head_dim));
   }
   return {};
 }
 
 std::string kv_name(const model::KvOptions& kv) {
-  if (kv.global == kv.local) return pair_name(kv.global);
-  return fmt::format("{}, windows {}", pair_name(kv.global), pair_name(kv.local));
+  if (kv.global == kv.local) return kv_types_name(kv.global);
+  return fmt::format("{}, windows {}", kv_types_name(kv.global), kv_types_name(kv.local));
 }
 
 }  // namespace ebb::engine

@@ -98,7 +98,7 @@ void describe_kv_choices(const PlanModel& model, PlacementRequest& request) {
     EngineOptions advised;
     advised.kv_type = type;
     const Result<model::KvOptions> kv = choose_kv(advised);
-    if (!kv || !model::KvCache::supports(model.config, *kv)) continue;
+    if (!kv || !check_kv(*kv, model.config.head_dim)) continue;
     const std::size_t bytes = model::KvCache::bytes_per_token(model.config, *kv);
     if (bytes >= least) continue;
     least = bytes;

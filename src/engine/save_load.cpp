@@ -11,7 +11,7 @@
 #include "engine/chat.h"
 #include "engine/conversation.h"
 #include "engine/internal/conversation_state.h"
-#include "engine/internal/kv_types.h"
+#include "engine/internal/kv_choice.h"
 #include "engine/internal/saved_chat.h"
 
 namespace ebb::engine {

@@ -16,6 +16,9 @@ namespace ebb::engine {
 /// Errors: InvalidArgument where there is no kernel for these types at this head size.
 [[nodiscard]] Status check_kv(const model::KvOptions& kv, std::size_t head_dim);
 
+/// "q8_0"; "q8_0/q4_0" where keys and values differ.
+[[nodiscard]] std::string kv_types_name(kernels::KvTypes types);
+
 /// "f16"; "q8_0/q4_0" where keys and values differ; "q8_0, windows f16" where windowed layers do.
 [[nodiscard]] std::string kv_name(const model::KvOptions& kv);
 
