@@ -8,7 +8,9 @@
 #include <vector>
 
 #include "engine/chat.h"
+#include "device/fake/fake_device.h"
 #include "engine/engine.h"
+#include "engine/internal/engine_state.h"
 #include "support/must.h"
 
 namespace ebb::engine {
@@ -179,11 +181,18 @@ TEST(Conversation, SeedsRepeat) {
 
 // B6 in the small: an allocation that fails is that request's error; the next one works.
 TEST(Conversation, OutOfMemoryFailsOneRequest) {
-  const auto engine = open(0, "fake:3MiB");
+  const auto engine = open(0, "fake:16MiB");
   const auto conversation = must(engine->new_conversation());
-  const Result<Answer> refused = conversation->generate(prompt_of(3000), greedy(1), nullptr, nullptr);
+  device::FakeSettings failing;
+  failing.fail = device::FailRule{device::FakeCall::Create, 1, 1000};
+  auto& device = dynamic_cast<device::FakeDevice&>(engine->state().pools->device(0));
+  device.apply(failing);
+  const Result<Answer> refused = conversation->generate(prompt_of(300), greedy(1), nullptr, nullptr);
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, ErrorCode::OutOfMemory) << refused.error().message;
+  failing.fail = std::optional<device::FailRule>();
+  device.apply(failing);
+  expect_equal(must(conversation->generate(prompt_of(300), greedy(1), nullptr, nullptr)), cold_run(prompt_of(300), 1));
 }
 
 TEST(Chat, SaysRegeneratesAndResets) {

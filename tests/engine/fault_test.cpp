@@ -82,9 +82,10 @@ INSTANTIATE_TEST_SUITE_P(EveryCall, Faults,
                          testing::Values(FakeCall::Create, FakeCall::Map, FakeCall::Access, FakeCall::Unmap,
                                          FakeCall::Release, FakeCall::Copy, FakeCall::Step, FakeCall::Reserve));
 
-// The same for the load itself: each position of each call while an engine opens.
+// The same for the load itself: each position of each call while an engine opens. Refused addresses do not stop a load:
+// they mean fallback (B8, budget_test.cpp).
 TEST(LoadFaults, GiveEverythingBackAndSayWhy) {
-  for (const char* call : {"reserve", "create", "map", "access", "copy"}) {
+  for (const char* call : {"create", "map", "access", "copy"}) {
     int failed = 0;
     for (int nth = 1; nth <= 400; ++nth) {
       const std::string rule = "{\"fail\": {\"call\": \"" + std::string(call) + "\", \"nth\": " + std::to_string(nth) + ", \"count\": 1}}";

@@ -26,7 +26,7 @@ inline engine::EngineOptions tiny_options(const std::string& devices) {
   engine::EngineOptions options;
   options.model = std::filesystem::path(EBB_VECTORS_DIR) / "text" / "t0-base";
   options.devices = devices;
-  options.fake_page_bytes = kTinyPage;
+  if (devices.starts_with("fake")) options.fake_page_bytes = kTinyPage;
   options.threads = 1;
   return options;
 }
