@@ -176,7 +176,7 @@ class ChatScreen {
     const std::filesystem::path path = expand_home(file, process_environment());
     const bool text_alone = path.extension() == ".json";
     const Status saved = text_alone ? save_chat(path, {model_.info().name, system_, spoken()}) : chat_.save(path);
-    if (!saved) return report(saved.error());
+    if (!saved) return refuse(saved.error());
     note(text_alone ? fmt::format("{} messages saved to {}; their tokens will be evaluated again", spoken().size(), path.string())
                     : fmt::format("{} messages saved to {}, with {} evaluated tokens", spoken().size(), path.string(),
                                   chat_.conversation().tokens().size()));
@@ -186,7 +186,7 @@ class ChatScreen {
     if (file.empty()) return warn("/load needs a file: /load FILE");
     const std::filesystem::path path = expand_home(file, process_environment());
     if (is_text_chat(path)) return load_texts(path);
-    if (const Status loaded = chat_.load(path); !loaded) return report(loaded.error());
+    if (const Status loaded = chat_.load(path); !loaded) return refuse(loaded.error());
     const std::vector<engine::ChatMessage>& messages = chat_.messages();
     system_ = !messages.empty() && messages.front().role == "system" ? messages.front().text : "";
     note(fmt::format("{} messages loaded, with {} evaluated tokens", spoken().size(), chat_.conversation().tokens().size()));
@@ -194,12 +194,14 @@ class ChatScreen {
 
   void load_texts(const std::filesystem::path& path) {
     Result<ChatRecord> record = load_chat(path);
-    if (!record) return report(record.error());
-    if (const Status set = chat_.set_messages(std::move(record->messages)); !set) return report(set.error());
+    if (!record) return refuse(record.error());
+    if (const Status set = chat_.set_messages(std::move(record->messages)); !set) return refuse(set.error());
     set_system(record->system);
     note(fmt::format("{} messages loaded", spoken().size()));
     if (record->model != model_.info().name) note(fmt::format("they were written with {}", record->model));
   }
+
+  static void refuse(const Error& error) { static_cast<void>(report(error)); }
 
   void set_system(const std::string& text) {
     system_ = text;

@@ -16,6 +16,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/checksum.h"
 #include "base/error.h"
 #include "base/tensor_view.h"
 #include "device/device.h"
@@ -85,6 +86,9 @@ class WeightStore {
   [[nodiscard]] std::uint64_t parameters() const;          // elements over all tensors
   [[nodiscard]] std::string matrix_types() const;          // "Q5_0 81, Q4_K 27"
   [[nodiscard]] std::filesystem::path path() const;
+  /// Tells models apart: names, types, shapes and a few kilobytes of every tensor. The same for every way to cut one
+  /// model into files; another one for another precision or container. Reads some megabytes; metadata does not count.
+  [[nodiscard]] Digest identity() const;
 
  private:
   struct State;

@@ -428,7 +428,7 @@ class Chat(Folder):
         self.assertEqual(done.returncode, 0, done.err)
         self.assertEqual(done.out.count("reclaim level 3 (user): "), 2, done.out)
         self.assertIn("kept weights", done.out)
-        self.assertRegex(done.err, r"new conversation; reset of chat 1: .* given back in [0-9.]+ ms, confirmed")
+        self.assertRegex(done.err, r"new conversation; reset of chat 1: .* given back in [0-9.]+ ms.*, confirmed")
         self.assertIn("the word all", done.err)
         self.assertNotIn("error:", done.err)
         self.assertIn("last: reset of chat 1", done.out)

@@ -198,7 +198,7 @@ TEST(Chat, SaysRegeneratesAndResets) {
   EXPECT_EQ(again.tokens, first.tokens);
   EXPECT_EQ(chat->messages().size(), 3U);
   EXPECT_FALSE(chat->set_messages({{"narrator", "x"}}));
-  EXPECT_GT(chat->reset(), 0U);
+  EXPECT_GT(chat->reset().freed_bytes, 0U);
   EXPECT_EQ(chat->messages().size(), 1U) << "the system text stays";
 }
 

@@ -59,7 +59,9 @@ TEST(Reset, FloorIsTheSameAfterEveryCycle) {
       if (cycle % 7 == 0) must(conversation->generate(prompt_of(length + 3, cycle), greedy(2), nullptr, nullptr));
       conversation->reset();
       if (cycle == 3) floor = used(*engine);
-      if (cycle > 3) ASSERT_EQ(used(*engine), floor) << "cycle " << cycle;
+      if (cycle > 3) {
+        ASSERT_EQ(used(*engine), floor) << "cycle " << cycle;
+      }
     }
   }
 }
@@ -306,7 +308,9 @@ TEST(Floor, SameQuestionInFreshChatsCostsNothing) {
   for (int chat = 0; chat < 64; ++chat) {
     must(must(engine->new_conversation())->generate(prompt_of(50), greedy(2), nullptr, nullptr));
     if (chat == 2) floor = used(*engine);
-    if (chat > 2) ASSERT_EQ(used(*engine), floor) << chat;
+    if (chat > 2) {
+      ASSERT_EQ(used(*engine), floor) << chat;
+    }
   }
 }
 

@@ -78,7 +78,7 @@ std::string fault(const TempFolder& folder, const std::string& bytes) {
 
 template <typename T>
 std::string with(std::string bytes, std::size_t at, T value) {
-  std::memcpy(bytes.data() + at, &value, sizeof value);
+  if (bytes.size() >= at + sizeof value) std::memcpy(bytes.data() + at, &value, sizeof value);
   return bytes;
 }
 
