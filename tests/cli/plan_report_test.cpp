@@ -31,12 +31,12 @@ engine::Plan some_plan() {
 TEST(PlanReport, ShowsDevicesKindsAndUnitsInRanges) {
   const std::string text = plan_report(some_plan());
   EXPECT_THAT(text, HasSubstr("context 8192, 1 chat, KV f16, steps of 512 tokens: fits\n"));
-  EXPECT_THAT(text, HasSubstr("6.00 GiB planned of 20.0 GiB; 20.0 GiB free of 24.0 GiB"));
+  EXPECT_THAT(text, HasSubstr("6.00 GiB planned of 20.00 GiB; 20.00 GiB free of 24.00 GiB"));
   // 40 cells for 20 GiB: 10 of weights, 1 each of half a GiB.
   EXPECT_THAT(text, HasSubstr("[WWWWWWWWWWGs............................]"));
   EXPECT_THAT(text, HasSubstr("G kv_global"));
   EXPECT_THAT(text, HasSubstr("layer 0             host"));
-  EXPECT_THAT(text, HasSubstr("layers 1-2          device 0        4.00 MiB      2.00 MiB\n"));
+  EXPECT_THAT(text, HasSubstr("layers 1-2          device 0         4.0 MiB       2.0 MiB\n"));
   EXPECT_THAT(text, HasSubstr("the file, mapped"));
   EXPECT_THAT(text, Not(HasSubstr("what to change")));
 }

@@ -68,7 +68,7 @@ TEST(PlanModel, SaysWhatIsNeededFreeAndToChange_B4) {
   EXPECT_EQ(error.memory->wanted_bytes, plan->devices[0].planned_bytes);
   EXPECT_EQ(error.memory->free_bytes, 256 * kKiB);
   EXPECT_THAT(error.message, HasSubstr(format_bytes(plan->devices[0].planned_bytes)));
-  EXPECT_THAT(error.message, HasSubstr("256 KiB may be used"));
+  EXPECT_THAT(error.message, HasSubstr("256.0 KiB may be used"));
   EXPECT_THAT(error.message, HasSubstr("What helps: "));
 }
 
