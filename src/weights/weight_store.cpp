@@ -115,7 +115,8 @@ WeightStore::~WeightStore() = default;
 Result<std::unique_ptr<WeightStore>> WeightStore::open(const std::filesystem::path& path, memory::PagePool& pool) {
   auto state = std::make_unique<State>(path, pool);
   EBB_TRY_ASSIGN(state->directory, format::ModelDirectory::open(path));
-  state->mapped = memory::HostLease(pool.ledger(), memory::Tag::MappedFile, memory::kEngineOwner, state->directory->mapped_bytes());
+  EBB_TRY_ASSIGN(state->mapped, memory::HostLease::take(pool.ledger(), memory::Tag::MappedFile, memory::kEngineOwner,
+                                                        state->directory->mapped_bytes()));
   return std::unique_ptr<WeightStore>(new WeightStore(std::move(state)));
 }
 
