@@ -43,7 +43,8 @@ struct Fence {
   std::uint64_t value = 0;
 };
 
-/// total = free + ours + others, at one instant.
+/// One instant. total = free + ours + others; where a device is oversubscribed (it shrank, or another program took more
+/// than was left) free is 0 and ours + others pass total.
 struct MemInfo {
   std::size_t total_bytes = 0;
   std::size_t free_bytes = 0;

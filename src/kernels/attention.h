@@ -39,7 +39,8 @@ constexpr std::size_t kKvBlock = 32;
   return 0;
 }
 
-/// Whether kv_store and attention work with these types at this head size.
+/// Whether kv_store and attention work with these types at this head size: any pair of types, head_dim a multiple of 8
+/// (of kKvBlock where a type has blocks) and at most 256.
 [[nodiscard]] bool kv_supported(KvTypes types, std::size_t head_dim);
 
 /// One layer's K or V for a range of positions, as somebody laid it out. A position's slot is pos % slots; slots come in
@@ -80,7 +81,7 @@ struct AttentionShape {
   std::size_t rows = 0;
   std::size_t q_heads = 0;
   std::size_t kv_heads = 0;  // query head h reads kv head h / (q_heads / kv_heads); at most 264 share one
-  std::size_t head_dim = 0;  // a multiple of 8, at most 256
+  std::size_t head_dim = 0;  // as kv_supported says
   std::size_t window = 0;    // keys a query sees, itself included; 0 = all
   float scale = 1;
 };

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <iterator>
+#include <mutex>
 #include <utility>
 
 #include "base/bytes.h"
@@ -76,12 +77,14 @@ void PagePool::publish_stats() {
   stats_ = now_;
 }
 
-Result<PagePool::Snapshot> PagePool::snapshot() const {
-  const std::lock_guard lock(mutex_);
+PagePool::Snapshot PagePool::snapshot(std::span<PagePool* const> pools) {
+  EBB_CHECK(!pools.empty(), "a snapshot of {} pools", pools.size());
+  std::vector<std::unique_lock<std::mutex>> locks;
+  for (const PagePool* pool : pools) locks.emplace_back(pool->mutex_);
   Snapshot snapshot;
-  EBB_TRY_ASSIGN(snapshot.driver, device_.mem_info());
-  snapshot.stats = now_;
-  snapshot.ledger = ledger_.snapshot();
+  for (const PagePool* pool : pools)
+    snapshot.pools.push_back({pool->now_, pool->device_.mem_info().value_or(device::MemInfo{})});
+  snapshot.ledger = pools.front()->ledger_.snapshot();
   return snapshot;
 }
 

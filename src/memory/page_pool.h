@@ -42,6 +42,8 @@ struct PoolStats {
   std::uint64_t unmap_count = 0;
   std::uint64_t recreated_soon_count = 0;  // creates less than 5 s after a release: memory went back and was needed
   bool address_fallback = false;  // the device refused addresses once: some regions have few and move when they grow
+
+  [[nodiscard]] std::size_t held_bytes() const { return (free_pages + mapped_pages + retired_pages) * page_bytes; }
 };
 
 /// Threads  public members are safe from any thread; one region is used by one thread at a time.
@@ -69,13 +71,17 @@ class PagePool {
   [[nodiscard]] Result<bool> confirm(std::chrono::milliseconds timeout);
 
   [[nodiscard]] PoolStats stats() const;
-  /// The pool's, the driver's and the ledger's figures while nothing of this pool changes. Costs a driver call.
+  /// The pools', the drivers' and the ledger's figures while nothing of these pools changes. Pools of one ledger, always
+  /// named in the same order. A lost device's own figures are zero. Costs a driver call for each.
   struct Snapshot {
-    PoolStats stats;
-    device::MemInfo driver;
+    struct Pool {
+      PoolStats stats;
+      device::MemInfo driver;
+    };
+    std::vector<Pool> pools;
     LedgerSnapshot ledger;
   };
-  [[nodiscard]] Result<Snapshot> snapshot() const;
+  [[nodiscard]] static Snapshot snapshot(std::span<PagePool* const> pools);
   /// Walks all pages and compares them with the ledger; a difference is a failed check. For tests and debug builds.
   void check_invariants() const;
 

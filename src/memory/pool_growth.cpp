@@ -234,6 +234,7 @@ tl::unexpected<Error> PagePool::explain(Error cause, const Range& range, std::si
     facts.free_bytes = std::min(facts.free_bytes, *room - std::min(*room, unconfirmed_bytes_));
   facts.reclaimable_bytes = (now_.free_pages + now_.retired_pages) * page_bytes_ + unconfirmed_bytes_;
   facts.tag = tag_name(range.tag);
+  facts.device = ledger_device_;
   Error error{ErrorCode::OutOfMemory,
               fmt::format("no memory for {} more of {} on {}: {} free there, {} of ours can come back ({}). "
                           "Use a shorter context or close a conversation.",

@@ -67,6 +67,9 @@ class KvCache {
   /// in host memory, is one for all layers together.
   [[nodiscard]] static KvFootprint footprint(const Config& config, const KvOptions& options,
                                              std::span<const std::size_t> layers, std::size_t tokens, std::size_t page_bytes);
+  /// Rows of K and V that `tokens` tokens fill in one layer, without rounding.
+  [[nodiscard]] static std::size_t live_bytes(const Config& config, const KvOptions& options, std::size_t layer_idx,
+                                              std::size_t tokens);
   /// Bytes of K and V of one token over all layers, before any window is full.
   [[nodiscard]] static std::size_t bytes_per_token(const Config& config, const KvOptions& options);
 
@@ -112,6 +115,8 @@ class KvCache {
   /// that hold no token are zeroed, so that equal chats are equal bytes and what was taken back stays out of the file.
   /// The host can read and write them where homes are host memory, and always of a parked cache. Valid as layer().
   [[nodiscard]] std::vector<std::span<std::byte>> contents();
+  /// All bytes that contents() would have at `extent`.
+  [[nodiscard]] static std::size_t contents_bytes(const Config& config, const KvOptions& options, const KvExtent& extent);
   /// Sizes an empty cache so that contents() can be filled with what a cache of equal options (max_tokens apart) gave at
   /// this extent; it is parked afterwards and holds extent.length tokens. Errors: BadFile for an extent that no such
   /// cache can have; OutOfMemory. The cache is empty as before.

@@ -48,6 +48,18 @@ std::vector<std::span<std::byte>> KvCache::contents() {
   return spans;
 }
 
+std::size_t KvCache::contents_bytes(const Config& config, const KvOptions& options, const KvExtent& extent) {
+  const auto bytes = [&config](kernels::KvTypes types, bool is_global, std::size_t slots, std::size_t tokens) {
+    std::size_t sum = 0;
+    for (const KvRangeLayout& range : lay_out_ranges(config, types, layers_of_kind(config, is_global), slots)) sum += range.bytes(tokens);
+    return sum;
+  };
+  const std::size_t left = extent.length - std::min(extent.length, config.window_tokens);
+  return bytes(options.global, true, options.max_tokens, extent.length) +
+         bytes(options.local, false, config.window_tokens, extent.length) +
+         bytes(options.local, false, options.rewind_tokens, left - std::min(left, extent.record_base));
+}
+
 Status KvCache::prepare(const KvExtent& extent) {
   EBB_CHECK(length_ == 0 && !parked_, "a cache of {} tokens is not empty", length_);
   const std::size_t left = left_windows(extent.length);

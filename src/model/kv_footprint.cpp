@@ -33,13 +33,16 @@ KvFootprint KvCache::footprint(const Config& config, const KvOptions& options, s
   return footprint;
 }
 
+std::size_t KvCache::live_bytes(const Config& config, const KvOptions& options, std::size_t layer_idx, std::size_t tokens) {
+  const bool is_global = config.global[layer_idx];
+  const kernels::KvTypes types = options.types(is_global);
+  return config.kv_heads * (is_global ? tokens : std::min(tokens, config.window_tokens)) *
+         (kernels::kv_row_bytes(types.k, config.head_dim) + kernels::kv_row_bytes(types.v, config.head_dim));
+}
+
 std::size_t KvCache::bytes_per_token(const Config& config, const KvOptions& options) {
   std::size_t bytes = 0;
-  for (const bool is_global : config.global) {
-    const kernels::KvTypes types = options.types(is_global);
-    bytes += config.kv_heads *
-             (kernels::kv_row_bytes(types.k, config.head_dim) + kernels::kv_row_bytes(types.v, config.head_dim));
-  }
+  for (std::size_t layer_idx = 0; layer_idx < config.layers; ++layer_idx) bytes += live_bytes(config, options, layer_idx, 1);
   return bytes;
 }
 

@@ -109,9 +109,9 @@ Result<MemInfo> FakeDevice::mem_info() {
   settle_late_releases();
   MemInfo info;
   info.total_bytes = total_bytes_;
-  info.ours_bytes = std::min(ours_bytes_, total_bytes_);
+  info.ours_bytes = ours_bytes_;
   info.free_bytes = free_bytes();
-  info.others_bytes = info.total_bytes - info.ours_bytes - info.free_bytes;
+  info.others_bytes = others_bytes_;
   return info;
 }
 

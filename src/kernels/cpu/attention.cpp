@@ -86,7 +86,7 @@ Scratch make_scratch(const Call& call, float* workspace, std::size_t max_rows, s
   block.rows = positions * call.group;
   block.head_dim = call.shape.head_dim;
   block.window = call.shape.window;
-  block.type = call.fresh.types.k;
+  block.types = call.fresh.types;
   Carver carver(workspace);
   block.queries = carver.take(padded_rows(max_rows) * kMaxHeadDim);
   block.keys = carver.take(kTileKeys * padded_columns(block.head_dim));
@@ -211,8 +211,9 @@ void attend_split(ThreadPool& threads, const Call& call, float* workspace, std::
 }  // namespace
 
 bool kv_supported(KvTypes types, std::size_t head_dim) {
-  const bool quantized = types.k == KvType::Q8_0 || types.k == KvType::Q4_0;
-  return head_dim > 0 && head_dim % 8 == 0 && head_dim <= kMaxHeadDim && types.k == types.v && !quantized;
+  const auto in_blocks = [](KvType type) { return type == KvType::Q8_0 || type == KvType::Q4_0; };
+  const std::size_t multiple = in_blocks(types.k) || in_blocks(types.v) ? kKvBlock : 8;
+  return head_dim > 0 && head_dim % multiple == 0 && head_dim <= kMaxHeadDim;
 }
 
 std::size_t attention_workspace_bytes(int thread_count, std::size_t rows, std::size_t q_heads, std::size_t head_dim) {

@@ -21,7 +21,10 @@ void store_row(const VectorKernels& vector, KvType type, const float* from, std:
       vector.store_bf16(from, count, reinterpret_cast<std::uint16_t*>(to));
       break;
     case KvType::Q8_0:
+      vector.store_q8_0(from, count, to);
+      break;
     case KvType::Q4_0:
+      vector.store_q4_0(from, count, to);
       break;
   }
 }
