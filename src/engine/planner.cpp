@@ -44,6 +44,7 @@ Error plan_error(const Plan& plan) {
   if (plan.host_planned_bytes > 0) message += fmt::format("; and {} of host memory", format_bytes(plan.host_planned_bytes));
   constexpr std::size_t kMostRemedies = 2;
   for (std::size_t idx = 0; idx < std::min(kMostRemedies, plan.remedies.size()); ++idx) {
+    facts.remedies.push_back(plan.remedies[idx]);
     message += fmt::format("{}{}", idx == 0 ? ". What helps: " : "; or ", plan.remedies[idx]);
   }
   return {ErrorCode::OutOfMemory, std::move(message), std::move(facts)};

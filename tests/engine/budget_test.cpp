@@ -216,10 +216,7 @@ TEST(Yield, ShrinksWhileItAnswersAndGrowsBack) {
       nullptr));
   EXPECT_TRUE(fell);
   expect_equal(answer, cold_run(prompt_of(100), 120));
-  {
-    const std::lock_guard step(engine->state().step);
-    engine->state().keeper->look(std::chrono::steady_clock::now() + std::chrono::minutes(1));
-  }
+  look_later(*engine, std::chrono::minutes(1));
   EXPECT_EQ(kind_bytes(engine->memory().devices.front().kinds, "weights"), weights) << "every layer is back";
 }
 
@@ -238,10 +235,7 @@ TEST(Yield, FollowsACardThatShrinks) {
   EXPECT_LE(used(*engine), smaller);
   EXPECT_LT(kind_bytes(engine->memory().devices.front().kinds, "weights"), weights);
   fake(*engine).apply({.total_bytes = std::size_t{8} << 20});
-  {
-    const std::lock_guard step(engine->state().step);
-    engine->state().keeper->look(std::chrono::steady_clock::now() + std::chrono::minutes(1));
-  }
+  look_later(*engine, std::chrono::minutes(1));
   EXPECT_EQ(kind_bytes(engine->memory().devices.front().kinds, "weights"), weights);
   expect_equal(must(conversation->generate(prompt_of(150), greedy(5), nullptr, nullptr)), cold_run(prompt_of(150), 5));
 }
@@ -269,7 +263,7 @@ TEST(Spill, IsSaidOnce) {
 TEST(Addresses, RefusedOnesMeanFallback) {
   EngineOptions options = tiny_options("fake:64MiB");
   options.memory = hands_off();
-  ASSERT_EQ(setenv("EBB_FAKE", R"({"reserve_limit_bytes": "6MiB"})", 1), 0);
+  ASSERT_EQ(setenv("EBB_FAKE", R"({"reserve_limit_bytes": "4MiB"})", 1), 0);
   const auto engine = must(Engine::open(options));
   ASSERT_EQ(unsetenv("EBB_FAKE"), 0);
   const auto conversation = must(engine->new_conversation());

@@ -66,6 +66,7 @@ TEST_P(Faults, LeaveNothingBehindWhereverTheyStrike) {
         live(*engine, *chat, *other);
         fake(*engine).apply({.fail = std::optional<FailRule>()});
         must(engine->load());
+        look_later(*engine, std::chrono::minutes(1));  // what left under pressure comes back
         expect_equal(must(chat->generate(prompt_of(30), greedy(3), nullptr, nullptr)), expected);
         expect_equal(must(other->generate(prompt_of(30), greedy(3), nullptr, nullptr)), expected);
         chat->reset();

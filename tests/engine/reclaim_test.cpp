@@ -220,10 +220,7 @@ TEST(Levels, ActAtTheThresholdWhenItIsTimeToLook) {
   must(conversation->generate(prompt_of(300), greedy(2), nullptr, nullptr));
   const std::size_t held = used(*engine);
   engine->state().options.memory.gc_threshold = static_cast<double>(held + kTinyPage) / static_cast<double>(64 << 20);
-  const auto look_after = [&](int seconds) {
-    const std::lock_guard step(engine->state().step);
-    engine->state().keeper->look(std::chrono::steady_clock::now() + std::chrono::seconds(seconds));
-  };
+  const auto look_after = [&](int seconds) { look_later(*engine, std::chrono::seconds(seconds)); };
   look_after(400);
   EXPECT_EQ(used(*engine), held) << "below the threshold nothing happens";
   engine->state().options.memory.gc_threshold = static_cast<double>(held - kTinyPage) / static_cast<double>(64 << 20);
@@ -289,10 +286,7 @@ TEST(Unload, HappensByItselfWhenIdle) {
   const auto engine = open_with(policy);
   const auto conversation = must(engine->new_conversation());
   must(conversation->generate(prompt_of(40), greedy(2), nullptr, nullptr));
-  const auto look_after = [&](int seconds) {
-    const std::lock_guard step(engine->state().step);
-    engine->state().keeper->look(std::chrono::steady_clock::now() + std::chrono::seconds(seconds));
-  };
+  const auto look_after = [&](int seconds) { look_later(*engine, std::chrono::seconds(seconds)); };
   look_after(59);
   EXPECT_GT(used(*engine), 0U);
   look_after(61);
