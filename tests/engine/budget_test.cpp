@@ -263,7 +263,7 @@ TEST(Spill, IsSaidOnce) {
 TEST(Addresses, RefusedOnesMeanFallback) {
   EngineOptions options = tiny_options("fake:64MiB");
   options.memory = hands_off();
-  ASSERT_EQ(setenv("EBB_FAKE", R"({"reserve_limit_bytes": "4MiB"})", 1), 0);
+  ASSERT_EQ(setenv("EBB_FAKE", R"({"reserve_limit_bytes": "3MiB"})", 1), 0);
   const auto engine = must(Engine::open(options));
   ASSERT_EQ(unsetenv("EBB_FAKE"), 0);
   const auto conversation = must(engine->new_conversation());
