@@ -136,6 +136,32 @@ TEST(Delete, ReturnsWhatTheChatHeldAlone) {
   EXPECT_EQ(before - used(*engine), held);
 }
 
+// M9, S7, S8: chats with one beginning share its pages, count them once, and never see each other's tokens.
+TEST(Sharing, OneBeginningIsHeldOnce) {
+  const auto engine = open_with(hands_off());
+  const auto question = [](std::int32_t own) {
+    std::vector<std::int32_t> prompt = prompt_of(600);
+    for (std::size_t idx = 580; idx < prompt.size(); ++idx) prompt[idx] = 100 + own;
+    return prompt;
+  };
+  const auto first = must(engine->new_conversation());
+  expect_equal(must(first->generate(question(1), greedy(4), nullptr, nullptr)), cold_run(question(1), 4));
+  const std::size_t one = engine->memory().conversations.front().device_bytes;
+  auto second = must(engine->new_conversation());
+  const Answer shared = must(second->generate(question(2), greedy(4), nullptr, nullptr));
+  EXPECT_EQ(shared.usage.cached_tokens, 580U);
+  expect_equal(shared, cold_run(question(2), 4));
+  const engine::MemoryStatus status = engine->memory();
+  EXPECT_GT(kind_bytes(status.devices.front().kinds, "prefix"), 0U);
+  std::size_t chats = kind_bytes(status.devices.front().kinds, "prefix");
+  for (const auto& conversation : status.conversations) chats += conversation.device_bytes;
+  EXPECT_LT(chats, 2 * one) << "the beginning is held once";
+  expect_equal(must(first->generate(question(1), greedy(4), nullptr, nullptr)), cold_run(question(1), 4));
+  second.reset();
+  EXPECT_EQ(kind_bytes(engine->memory().devices.front().kinds, "prefix"), 0U) << "shared by nobody, it is the first's own";
+  expect_equal(must(first->generate(question(3), greedy(4), nullptr, nullptr)), cold_run(question(3), 4));
+}
+
 // M7: after the last token the device holds no more than the set rest level, and the next answer equals one of an
 // engine that never parked.
 TEST(Rest, CardIsFreeBetweenTurns) {

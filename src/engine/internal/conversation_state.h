@@ -70,6 +70,7 @@ class Pass {
  private:
   [[nodiscard]] Status still_ours() const;
   [[nodiscard]] Status make_ready();
+  void share_beginning(std::span<const std::int32_t> prompt);
   [[nodiscard]] Result<std::size_t> position();
   [[nodiscard]] Result<std::size_t> step(std::span<const std::int32_t> all, std::size_t first_logit_pos,
                                          const model::LogitSink& sink);
