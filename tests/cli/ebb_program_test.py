@@ -388,11 +388,14 @@ class Memory(Folder):
         self.refuses(2, "bench", "memory", "--turns", "1000", "-p", "1000", says=["context", "--turns"])
         self.refuses(2, "bench", "memry", says="bench memory")
 
-    def test_soak_is_flat(self):  # C6
+    def soak(self, *words):
+        """A sanitizer keeps what is freed for a while, which is a rise of its own; here it may not."""
         options = os.environ.get("ASAN_OPTIONS", "")
-        # A sanitizer keeps what is freed for a while, which is a rise of its own.
-        quiet = {"ASAN_OPTIONS": f"{options}:quarantine_size_mb=0:thread_local_quarantine_size_kb=0"}
-        done = self.ebb("soak", "--turns", "50", *self.FAKE, timeout=300, **quiet)
+        quiet = f"{options}:quarantine_size_mb=0:thread_local_quarantine_size_kb=0"
+        return self.ebb("soak", *words, *self.FAKE, timeout=300, ASAN_OPTIONS=quiet)
+
+    def test_soak_is_flat(self):  # C6
+        done = self.soak("--turns", "50")
         self.assertEqual(done.returncode, 0, done.out + done.err)
         self.assertIn("the floor is flat over", done.out)
         lines = done.out.splitlines()
@@ -402,7 +405,7 @@ class Memory(Folder):
         self.assertEqual(len(floors), 1, done.out)
 
     def test_soak_for_a_time_with_chats_side_by_side(self):
-        done = self.ebb("soak", "--time", "1", "-np", "3", *self.FAKE)
+        done = self.soak("--time", "1", "-np", "3")
         self.assertEqual(done.returncode, 0, done.out + done.err)
         self.assertIn("cycles", done.out)
 
