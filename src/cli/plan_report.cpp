@@ -91,7 +91,8 @@ std::string plan_report(const engine::Plan& plan) {
   text += fmt::format("\nhost: {} planned\n", format_bytes(plan.host_planned_bytes));
   text += kind_rows(plan.host_kinds);
   text += row("  the file, mapped", plan.mapped_file_bytes);
-  text += "\n" + unit_rows(plan.units);
+  text += "\n";
+  text += unit_rows(plan.units);
   for (const std::string& warning : plan.warnings) text += fmt::format("\n! {}\n", warning);
   if (!plan.remedies.empty()) text += plan.fits ? "\nto have all on devices:\n" : "\nwhat to change:\n";
   for (const std::string& remedy : plan.remedies) text += fmt::format("  {}\n", remedy);

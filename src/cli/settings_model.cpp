@@ -16,6 +16,12 @@ Status set_fake_page(Options& options, Text text) {
   return {};
 }
 
+Status set_kv_quantize(Options& options, Text text) {
+  std::string layers;
+  EBB_TRY(set_word(layers, text, {"all", "global"}));
+  options.engine.kv_quantize_global_only = layers == "global";
+  return {};
+}
 Status set_gpu_layers(Options& options, Text text) {
   if (text != "auto" && text != "all") {
     if (const auto count = parse_integer(text, 0, kMaxLayers); !count) {
@@ -234,6 +240,15 @@ std::vector<Setting> model_settings() {
        [](O& o, Text t) {
          return set_word(o.value_type, t, {"f16", "bf16", "f32", "q8_0", "q4_0"});
        }},
+      {"kv-quantize",
+       {},
+       "LAYERS",
+       Group::Model,
+       "layers that q8_0 and q4_0 are for: all, or global (windowed ones keep f16)",
+       kComputes,
+       true,
+       false,
+       set_kv_quantize},
       {"exact",
        {},
        "",

@@ -106,6 +106,10 @@ class Device {
   /// Errors   Io: the target's contents are undefined. DeviceLost.
   [[nodiscard]] virtual Status copy(Stream stream, void* target, const void* source, std::size_t bytes) = 0;
 
+  /// Writes zeros to committed memory of this device. On return they are what any later work on any stream sees.
+  /// Errors   Io: the contents are undefined. DeviceLost.
+  [[nodiscard]] virtual Status fill_zero(std::byte* address, std::size_t bytes) = 0;
+
   /// The engine announces each pass before it starts. Errors: Io, OutOfMemory or DeviceLost where the pass cannot run.
   [[nodiscard]] virtual Status begin_step(Step step) = 0;
 };

@@ -105,6 +105,13 @@ Receipt Chat::reset() {
   return state_->conversation->reset();
 }
 
+Status Chat::save(const std::filesystem::path& path) { return state_->conversation->save(path, state_->messages); }
+
+Status Chat::load(const std::filesystem::path& path) {
+  EBB_TRY_ASSIGN(state_->messages, state_->conversation->load(path));
+  return {};
+}
+
 Conversation& Chat::conversation() { return *state_->conversation; }
 
 }  // namespace ebb::engine

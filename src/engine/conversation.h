@@ -1,12 +1,13 @@
 // One mutable timeline of tokens with its KV. The caller always gives the full token list it wants; sync() alone decides
 // what to keep, rewind or evaluate, so reuse is right in one place. reset() gives all memory back; so does the destructor.
 // Called by chat.h, cli/ and server/. Must not outlive its Engine.
-// Threads   generate, sync, score, tokens and logits: one thread at a time. reset, park, stop and id: any thread, also from
+// Threads   generate, sync, score, save, load, tokens and logits: one thread at a time. reset, park, stop and id: any thread, also from
 //           inside a sink; they act between two steps.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <memory>
 #include <span>
 #include <vector>
@@ -19,6 +20,7 @@
 namespace ebb::engine {
 
 class Engine;
+struct ChatMessage;  // chat.h
 
 /// What sync() did.
 struct SyncResult {
@@ -61,6 +63,18 @@ class Conversation {
   /// An answer under way ends within one step, as Cancelled; what was said stays.
   void stop();
   [[nodiscard]] std::uint64_t id() const;
+
+  /// Writes a chat's messages and this conversation's tokens and KV to a file, which replaces one of that name in one step
+  /// or not at all. KV on a device goes through host memory. Other conversations' answers go on meanwhile.
+  /// Errors   InvalidArgument while this conversation is being answered; Io; OutOfMemory (the host's limit); Cancelled by
+  ///          stop(), reset() or park() from another thread. The conversation is as before.
+  [[nodiscard]] Status save(const std::filesystem::path& path, std::span<const ChatMessage> messages);
+  /// Takes the place of everything this conversation holds with what save() wrote, and returns the messages. The KV lies in
+  /// host memory until the next answer brings it to its devices; that answer equals one that was never saved, to the bit.
+  /// Errors   NotFound, Io; BadFile, Unsupported for a damaged, foreign or newer file; InvalidArgument for another model,
+  ///          KV type or arithmetic, and while this conversation is being answered; ContextFull; OutOfMemory. The
+  ///          conversation is as before, except that its KV may have been put away to make room.
+  [[nodiscard]] Result<std::vector<ChatMessage>> load(const std::filesystem::path& path);
 
   struct State;  // private to engine/
 

@@ -1,50 +1,21 @@
 #include "engine/internal/device_pools.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <utility>
 
-#include "base/bytes.h"
 #include "device/host/host_device.h"
+#include "engine/internal/device_budget.h"
 #include "engine/internal/device_list.h"
 
 namespace ebb::engine {
-namespace {
-
-Result<std::optional<std::size_t>> budget_of(const std::vector<MemoryLimit>& limits, std::size_t device_idx,
-                                             device::Device& device) {
-  if (limits.empty()) return std::optional<std::size_t>();
-  const MemoryLimit& limit = limits.size() == 1 ? limits.front() : limits[device_idx];
-  std::size_t bytes = limit.bytes;
-  if (limit.share) {
-    EBB_TRY_ASSIGN(const device::MemInfo info, device.mem_info());
-    bytes = static_cast<std::size_t>(static_cast<double>(info.total_bytes) * *limit.share);
-  }
-  if (bytes < device.page_bytes()) {
-    return fail(ErrorCode::InvalidArgument,
-                fmt::format("a memory limit of {} for device {} is less than one of its pages ({}); give it more, such as 4GiB",
-                            format_bytes(bytes), device_idx, format_bytes(device.page_bytes())));
-  }
-  return std::optional<std::size_t>(bytes / device.page_bytes() * device.page_bytes());
-}
-
-}  // namespace
-
 Result<std::unique_ptr<DevicePools>> DevicePools::open(const EngineOptions& options) {
   std::unique_ptr<DevicePools> pools(new DevicePools());
   EBB_TRY_ASSIGN(pools->devices_, open_device_list(options.devices, options.fake_page_bytes));
-  const std::vector<MemoryLimit>& limits = options.memory.memory_limit;
-  if (limits.size() > 1 && limits.size() != pools->devices_.size()) {
-    return fail(ErrorCode::InvalidArgument, fmt::format("{} memory limits for {} devices; give one for all, or one for each",
-                                                        limits.size(), pools->devices_.size()));
-  }
+  EBB_TRY_ASSIGN(pools->budgets_, device_budgets(options.memory.memory_limit, pools->devices_));
   for (std::size_t device_idx = 0; device_idx < pools->devices_.size(); ++device_idx) {
     device::Device& device = *pools->devices_[device_idx];
-    EBB_TRY_ASSIGN(const std::optional<std::size_t> budget, budget_of(limits, device_idx, device));
-    pools->budgets_.push_back(budget);
     pools->pools_.push_back(std::make_unique<memory::PagePool>(device, pools->ledger_));
-    pools->pools_.back()->set_limit(budget);
+    pools->pools_.back()->set_limit(pools->budgets_[device_idx]);
     pools->all_.push_back(pools->pools_.back().get());
     if (device.kind() == device::Kind::Host && pools->host_ == nullptr) pools->host_ = pools->pools_.back().get();
   }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <mutex>
 #include <utility>
 
@@ -29,15 +30,12 @@ std::string owner_text(const memory::LedgerSnapshot::Entry& entry) {
 
 Status Reclaimer::with_room(const Asker& asker, const std::function<Status()>& attempt) {
   Status outcome = attempt();
-  Stage stage = Stage::Pool;
+  std::map<memory::PagePool*, Stage> stages;  // how far each pool that was full has come
   std::vector<std::string> tried;
-  memory::PagePool* pool = nullptr;
   while (!outcome && outcome.error().code == ErrorCode::OutOfMemory && outcome.error().memory) {
-    memory::PagePool* full = engine_.pools->by_ledger(outcome.error().memory->device);
-    if (full == nullptr) return outcome;
-    if (full != pool) stage = Stage::Pool;
-    pool = full;
-    if (!give_something(*pool, stage, tried))
+    memory::PagePool* pool = engine_.pools->by_ledger(outcome.error().memory->device);
+    if (pool == nullptr) return outcome;
+    if (!give_something(*pool, stages.try_emplace(pool, Stage::Pool).first->second, tried))
       return tl::unexpected<Error>(refusal(std::move(outcome).error(), *pool, asker, std::move(tried)));
     outcome = attempt();
   }
@@ -56,7 +54,7 @@ void Reclaimer::shrink(memory::PagePool& pool, std::size_t target_bytes, Reason 
 }
 
 bool Reclaimer::give_something(memory::PagePool& pool, Stage& stage, std::vector<std::string>& tried) {
-  for (; stage != Stage::End; stage = static_cast<Stage>(static_cast<int>(stage) + 1)) {
+  for (; stage != Stage::End; stage = next(stage)) {
     bool gave = false;
     switch (stage) {
       case Stage::Pool:
@@ -78,6 +76,9 @@ bool Reclaimer::give_something(memory::PagePool& pool, Stage& stage, std::vector
         break;
     }
     if (!gave) continue;
+    // An attempt takes pages and scratch anew, so those are given up once; of the others there is one less each time.
+    if (stage == Stage::Pool || (stage == Stage::Scratch && engine_.model->options().chunk_tokens <= kLeastChunk))
+      stage = next(stage);
     // What was given up counts as held until its fences have passed and the device has it.
     static_cast<void>(pool.drain());
     pool.trim();

@@ -8,6 +8,11 @@
 #include "engine/internal/conversation_state.h"
 
 namespace ebb::engine {
+namespace {
+
+constexpr std::size_t kLeastSharedTokens = 64;  // less is evaluated faster than it is copied
+
+}  // namespace
 
 Pass::Pass(Conversation::State& conversation, Kind kind) : conversation_(conversation), kind_(kind) {
   Engine::State& engine = conversation.engine;
@@ -53,10 +58,39 @@ Result<std::size_t> Pass::begin(std::span<const std::int32_t> all, std::size_t m
   const std::lock_guard step(conversation_.engine.step);
   EBB_TRY(still_ours());
   conversation_.engine.keeper->look(Keeper::Clock::now());
+  if (conversation_.cache == nullptr) share_beginning(all.first(most));
   EBB_TRY(make_ready());
   const std::vector<std::int32_t>& tokens = conversation_.tokens;
   const auto [mine, theirs] = std::mismatch(tokens.begin(), tokens.end(), all.begin(), all.end());
   return conversation_.rewind(std::min(static_cast<std::size_t>(mine - tokens.begin()), most));
+}
+
+Status Pass::between_steps(const std::function<Status()>& act) {
+  const std::lock_guard lock(conversation_.engine.step);
+  EBB_TRY(still_ours());
+  return act();
+}
+
+// A chat that begins like another one (the same system text) takes over the other's beginning instead of evaluating it:
+// whole pages are shared, the rest is copied. Where there is no room for that, the prompt is evaluated.
+void Pass::share_beginning(std::span<const std::int32_t> prompt) {
+  const Conversation::State* source = nullptr;
+  std::size_t most = kLeastSharedTokens - 1;
+  const std::lock_guard lock(conversation_.engine.registry);
+  for (const auto& [id, other] : conversation_.engine.conversations) {
+    if (other->cache == nullptr || other->cache->parked()) continue;
+    const auto [mine, theirs] = std::mismatch(prompt.begin(), prompt.end(), other->tokens.begin(), other->tokens.end());
+    const auto common = static_cast<std::size_t>(mine - prompt.begin());
+    if (common <= most || !other->cache->can_rewind(common)) continue;
+    source = other;
+    most = common;
+  }
+  if (source == nullptr) return;
+  Result<std::unique_ptr<model::KvCache>> fork = source->cache->fork(conversation_.id, most);
+  if (!fork) return;
+  conversation_.cache = std::move(*fork);
+  conversation_.tokens.assign(prompt.begin(), prompt.begin() + static_cast<std::ptrdiff_t>(most));
+  conversation_.publish();
 }
 
 Result<std::size_t> Pass::position() {

@@ -10,6 +10,11 @@
 namespace ebb::engine {
 namespace {
 
+// Placements out of order are wanted where memory is nearly full to the byte; past this bound the layers that do not fit
+// go to the host. A plan asks once in earnest and dozens of times for its context and its advice.
+constexpr std::size_t kMostTries = 30'000;
+constexpr std::size_t kMostTriesInPassing = 1'000;
+
 std::vector<std::size_t> limits_of(const PlacementRequest& request) {
   std::vector<std::size_t> limits;
   for (const PlacementDevice& device : request.devices) limits.push_back(device.banned ? 0 : device.limit_bytes);
@@ -44,7 +49,7 @@ class Placer {
       : request_(request), cost_(request, load), search_(request, cost_, limits_of(request)), first_(kept_on_host(request)) {}
 
   /// Everything that was asked for on devices is there.
-  std::optional<Assignment> complete() const {
+  std::optional<Assignment> complete(std::size_t most_tries) const {
     const unsigned units = cost_.all_units();
     std::optional<Assignment> found;
     if (!uses_devices()) {
@@ -52,7 +57,7 @@ class Placer {
     } else if (search_.fits(first_, units)) {
       found = search_.best(first_, units);
     } else if (first_ == 0) {
-      found = place_scattered(request_, cost_);
+      found = place_scattered(request_, cost_, most_tries);
     }
     return found && cost_.host_fits(*found) ? found : std::nullopt;
   }
@@ -179,13 +184,13 @@ KindBytes PlaceBytes::kinds() const {
 
 Placement place(const PlacementRequest& request, const PlacementLoad& load) {
   const Placer placer(request, load);
-  if (auto units = placer.complete()) return placer.result(std::move(*units), true, true);
+  if (auto units = placer.complete(kMostTries)) return placer.result(std::move(*units), true, true);
   if (auto units = placer.partial()) return placer.result(std::move(*units), true, false);
   return placer.result(placer.demand(), false, false);
 }
 
 bool fits_complete(const PlacementRequest& request, const PlacementLoad& load) {
-  return Placer(request, load).complete().has_value();
+  return Placer(request, load).complete(kMostTriesInPassing).has_value();
 }
 
 }  // namespace ebb::engine

@@ -1,5 +1,5 @@
 #include <algorithm>
-#include <cstdint>
+#include <limits>
 #include <set>
 #include <utility>
 
@@ -7,10 +7,6 @@
 
 namespace ebb::engine {
 namespace {
-
-// Sets of layers tried on a device, over the whole search: some milliseconds. Placements out of order are wanted where
-// memory is nearly full to the byte; past this bound the layers that do not fit go to the host.
-constexpr std::size_t kMostTries = 100'000;
 
 /// Layers that cost the same everywhere.
 struct LayerClass {
@@ -21,7 +17,8 @@ struct LayerClass {
 
 class ScatteredSearch {
  public:
-  ScatteredSearch(const PlacementRequest& request, const PlacementCost& cost) : request_(request), cost_(cost) {
+  ScatteredSearch(const PlacementRequest& request, const PlacementCost& cost, std::size_t most_tries)
+      : request_(request), cost_(cost), most_tries_(most_tries) {
     for (std::size_t layer_idx = 0; layer_idx < request.layers.size(); ++layer_idx) {
       const LayerNeed& need = request.layers[layer_idx];
       auto found = std::ranges::find_if(classes_, [&](const LayerClass& other) {
@@ -34,6 +31,8 @@ class ScatteredSearch {
     for (const LayerClass& layers : classes_) left_.push_back(layers.layers.size());
     taken_.assign(request.devices.size(), std::vector<std::size_t>(classes_.size(), 0));
     units_.assign(request.devices.size(), 0);
+    const std::size_t side = request.layers.size() + 1;
+    kv_.assign(request.devices.size() * side * side, kUnknown);
   }
 
   std::optional<Assignment> run() {
@@ -55,6 +54,7 @@ class ScatteredSearch {
   }
 
  private:
+  static constexpr std::size_t kUnknown = std::numeric_limits<std::size_t>::max();
   using State = std::pair<std::size_t, std::vector<std::size_t>>;
 
   [[nodiscard]] std::size_t limit(std::size_t device_idx) const { return request_.devices[device_idx].limit_bytes; }
@@ -67,7 +67,7 @@ class ScatteredSearch {
   bool go(std::size_t device_idx, unsigned units) {
     const bool done = units == 0 && std::ranges::all_of(left_, [](std::size_t count) { return count == 0; });
     if (done) return true;
-    if (device_idx == request_.devices.size() || tries_ >= kMostTries || !may_fit(device_idx)) return false;
+    if (device_idx == request_.devices.size() || tries_ >= most_tries_ || !may_fit(device_idx)) return false;
     State state(device_idx * kUnitSets + units, left_);
     if (failed_.contains(state)) return false;
     for (unsigned here = 0; here < kUnitSets; ++here) {
@@ -94,7 +94,7 @@ class ScatteredSearch {
     for (std::size_t count = most;; --count) {
       taken_[device_idx][class_idx] = count;
       left_[class_idx] -= count;
-      const bool found = tries_ < kMostTries && take(device_idx, class_idx + 1, bytes + count * each, units_left);
+      const bool found = tries_ < most_tries_ && take(device_idx, class_idx + 1, bytes + count * each, units_left);
       left_[class_idx] += count;
       if (found) return true;
       if (count == 0) break;
@@ -115,10 +115,10 @@ class ScatteredSearch {
   }
 
   [[nodiscard]] std::size_t kv_bytes(std::size_t device_idx, std::size_t globals, std::size_t locals) const {
-    const std::vector<std::size_t> key = {device_idx, globals, locals};
-    const auto found = kv_.find(key);
-    if (found != kv_.end()) return found->second;
-    return kv_.emplace(key, cost_.kv_bytes(device_idx, globals, locals)).first->second;
+    const std::size_t side = request_.layers.size() + 1;
+    std::size_t& known = kv_[(device_idx * side + globals) * side + locals];
+    if (known == kUnknown) known = cost_.kv_bytes(device_idx, globals, locals);
+    return known;
   }
 
   /// What is left is at most what all devices from here on can hold, scratch and rounding aside.
@@ -141,14 +141,15 @@ class ScatteredSearch {
   std::vector<std::vector<std::size_t>> taken_;  // [device][class]
   std::vector<unsigned> units_;                  // by device
   std::set<State> failed_;
-  mutable std::map<std::vector<std::size_t>, std::size_t> kv_;  // of a device, by count of globals and locals
+  mutable std::vector<std::size_t> kv_;          // [device][globals][locals]
+  std::size_t most_tries_;
   std::size_t tries_ = 0;
 };
 
 }  // namespace
 
-std::optional<Assignment> place_scattered(const PlacementRequest& request, const PlacementCost& cost) {
-  return ScatteredSearch(request, cost).run();
+std::optional<Assignment> place_scattered(const PlacementRequest& request, const PlacementCost& cost, std::size_t most_tries) {
+  return ScatteredSearch(request, cost, most_tries).run();
 }
 
 }  // namespace ebb::engine

@@ -8,12 +8,10 @@
 #include <utility>
 
 #include "base/bytes.h"
-#include "engine/internal/kv_types.h"
+#include "engine/internal/kv_choice.h"
 
 namespace ebb::engine {
 namespace {
-
-using kernels::KvType;
 
 Status read_gpu_layers(const std::string& text, PlacementRequest& request) {
   if (text == "auto") return {};
@@ -53,24 +51,25 @@ Status read_split(const EngineOptions& options, std::vector<PlacementDevice>& de
   return {};
 }
 
-Result<PlacementDevice> describe(const PlanTarget& target, std::size_t spare_bytes) {
-  EBB_TRY_ASSIGN(const device::MemInfo info, target.device->mem_info());
+Result<PlacementDevice> describe(device::Device& target, std::optional<std::size_t> budget_bytes, std::size_t spare_bytes) {
+  EBB_TRY_ASSIGN(const device::MemInfo info, target.mem_info());
   PlacementDevice device;
-  device.name = target.device->name();
+  device.name = target.name();
   device.total_bytes = info.total_bytes;
   device.free_bytes = info.free_bytes;
-  device.page_bytes = target.device->page_bytes();
-  device.limit_bytes = usable_bytes(info, target.budget_bytes, spare_bytes, device.page_bytes);
-  device.is_host = target.device->kind() == device::Kind::Host;
+  device.page_bytes = target.page_bytes();
+  device.limit_bytes = usable_bytes(info, budget_bytes, spare_bytes, device.page_bytes);
+  device.is_host = target.kind() == device::Kind::Host;
   return device;
 }
 
-KvChoice describe_kv(const PlanModel& model, const model::KvOptions& kv) {
+KvChoice describe_kv(const PlanModel& model, const model::KvOptions& kv, std::string flags) {
   KvChoice choice;
-  const auto& types = kv.global;
-  choice.flags = fmt::format("-ctk {} -ctv {}", kv_type_name(types.k), kv_type_name(types.v));
+  choice.flags = std::move(flags);
   choice.kv = [&config = model.config, kv](std::span<const std::size_t> layers, std::size_t tokens, std::size_t page_bytes) {
-    const model::KvFootprint bytes = model::KvCache::footprint(config, kv, layers, tokens, page_bytes);
+    model::KvOptions sized = kv;
+    sized.max_tokens = tokens;
+    const model::KvFootprint bytes = model::KvCache::footprint(config, sized, layers, tokens, page_bytes);
     return KvBytes{bytes.global_bytes, bytes.local_bytes, bytes.record_bytes};
   };
   choice.scratch = [&model, kv](std::size_t rows, bool has_output) {
@@ -87,22 +86,23 @@ void describe_units(const PlanModel& model, PlacementRequest& request) {
     request.layers.push_back({bytes_of(weights::layer_unit(layer_idx)), model.config.global[layer_idx]});
   }
   request.output = bytes_of(weights::kOutputUnit);
-  request.embedding_bytes = model.store.unit_bytes(weights::kEmbeddingUnit, device::Kind::Fake);
+  request.embedding_bytes = model.store.part_bytes(weights::Part::Embedding);
 }
 
-/// The wanted types, then the smaller ones of the two that are advised.
+/// The wanted types, then what is advised: each smaller than the one before.
 void describe_kv_choices(const PlanModel& model, PlacementRequest& request) {
-  request.kv_choices.push_back(describe_kv(model, model.kv));
+  request.kv_choices.push_back(describe_kv(model, model.kv, ""));
   if (model.options.arithmetic == model::Arithmetic::Exact) return;
   std::size_t least = model::KvCache::bytes_per_token(model.config, model.kv);
-  for (const KvType type : {KvType::Q8_0, KvType::Q4_0}) {
-    model::KvOptions kv = model.kv;
-    kv.global = kv.local = {type, type};
-    if (!model::KvCache::supports(model.config, kv)) continue;
-    const std::size_t bytes = model::KvCache::bytes_per_token(model.config, kv);
+  for (const char* type : {"q8_0", "q4_0"}) {
+    EngineOptions advised;
+    advised.kv_type = type;
+    const Result<model::KvOptions> kv = choose_kv(advised);
+    if (!kv || !check_kv(*kv, model.config.head_dim)) continue;
+    const std::size_t bytes = model::KvCache::bytes_per_token(model.config, *kv);
     if (bytes >= least) continue;
     least = bytes;
-    request.kv_choices.push_back(describe_kv(model, kv));
+    request.kv_choices.push_back(describe_kv(model, *kv, fmt::format("-ctk {} -ctv {}", type, type)));
   }
 }
 
@@ -115,8 +115,7 @@ std::size_t usable_bytes(const device::MemInfo& info, std::optional<std::size_t>
   return std::min(room, budget_bytes.value_or(room)) / page_bytes * page_bytes;
 }
 
-Result<PlanResult> plan_on(const EngineOptions& options, std::span<const PlanTarget> targets, device::Device& host,
-                           const PlanModel& model) {
+Result<PlanResult> plan_on(const EngineOptions& options, const DevicePools& pools, const PlanModel& model) {
   const std::size_t trained = model.config.max_context;
   if (options.context_tokens > trained) {
     return fail(ErrorCode::InvalidArgument,
@@ -125,13 +124,15 @@ Result<PlanResult> plan_on(const EngineOptions& options, std::span<const PlanTar
   }
   PlacementRequest request;
   PlanWish wish;
-  for (const PlanTarget& target : targets) {
-    EBB_TRY_ASSIGN(PlacementDevice device, describe(target, options.fit_target_bytes));
-    wish.limited.push_back(target.budget_bytes && device.limit_bytes == *target.budget_bytes);
+  for (std::size_t device_idx = 0; device_idx < pools.count(); ++device_idx) {
+    const std::optional<std::size_t> budget = pools.budget(device_idx);
+    EBB_TRY_ASSIGN(PlacementDevice device, describe(pools.device(device_idx), budget, options.fit_target_bytes));
+    wish.limited.push_back(budget && device.limit_bytes == *budget);
     request.devices.push_back(std::move(device));
   }
   EBB_TRY(read_split(options, request.devices));
   EBB_TRY(read_gpu_layers(options.gpu_layers, request));
+  device::Device& host = pools.host().device();
   EBB_TRY_ASSIGN(const device::MemInfo host_info, host.mem_info());
   request.host_page_bytes = host.page_bytes();
   request.host_limit_bytes = usable_bytes(host_info, options.memory.host_limit_bytes, 0, host.page_bytes());
@@ -144,8 +145,7 @@ Result<PlanResult> plan_on(const EngineOptions& options, std::span<const PlanTar
   wish.chunk_tokens = model.options.chunk_tokens;
   PlanResult result = make_plan(request, wish);
   result.plan.model = fmt::format("{}, {}", model.config.size_name(), model.store.matrix_types());
-  result.plan.kv_type = kv_types_name(model.kv.global);
-  if (model.kv.local != model.kv.global) result.plan.kv_type += fmt::format(", windows {}", kv_types_name(model.kv.local));
+  result.plan.kv_type = kv_name(model.kv);
   result.plan.mapped_file_bytes = model.store.file_bytes();
   return result;
 }

@@ -63,9 +63,8 @@ class Remedies {
 
  private:
   bool keep(const PlacementLoad& load, const std::string& flags, std::string_view price) {
-    const Placement then = place(request_, load);
-    if (!then.complete) return false;
-    const std::size_t bytes = planned_bytes(then);
+    if (!fits_complete(request_, load)) return false;
+    const std::size_t bytes = planned_bytes(place(request_, load));
     const std::string saved = bytes < now_bytes_ ? fmt::format(": saves {}", format_bytes(now_bytes_ - bytes)) : "";
     sentences_.push_back(fmt::format("{} would fit{}{}", flags, saved, price.empty() ? "" : fmt::format(" ({})", price)));
     return true;

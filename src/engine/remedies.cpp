@@ -7,6 +7,7 @@
 #include "base/bytes.h"
 #include "engine/internal/conversation_state.h"
 #include "engine/internal/engine_state.h"
+#include "engine/internal/kv_choice.h"
 
 namespace ebb::engine {
 namespace {
@@ -38,7 +39,7 @@ std::vector<std::string> Engine::State::remedies(memory::PagePool& pool, std::si
   const std::size_t needed = kv_bytes(*this, pool, kv_options, tokens);
   model::KvOptions packed = kv_options;
   packed.global = packed.local = {model::KvType::Q8_0, model::KvType::Q8_0};
-  if (model::KvCache::supports(model->config(), packed) && kv_bytes(*this, pool, packed, tokens) < needed) {
+  if (check_kv(packed, model->config().head_dim) && kv_bytes(*this, pool, packed, tokens) < needed) {
     found.push_back(fmt::format("8-bit KV (-ctk q8_0 -ctv q8_0) saves {} at {} tokens",
                                 format_bytes(needed - kv_bytes(*this, pool, packed, tokens)), tokens));
   }

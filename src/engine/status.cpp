@@ -78,10 +78,10 @@ MemoryStatus Engine::memory() const {
   status.time_ms =
       std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::system_clock::now().time_since_epoch()).count();
   const DevicePools& pools = *state_->pools;
-  const memory::PoolsSnapshot now = memory::PagePool::snapshot(pools.all());
+  const memory::PagePool::Snapshot now = memory::PagePool::snapshot(pools.all());
   for (std::size_t device_idx = 0; device_idx < pools.count(); ++device_idx) {
     const memory::PagePool& pool = pools.pool(device_idx);
-    const memory::PoolsSnapshot::Pool& seen = now.pools[device_idx];
+    const memory::PagePool::Snapshot::Pool& seen = now.pools[device_idx];
     const memory::LedgerSnapshot::Device& ledger = now.ledger.devices[pool.ledger_device()];
     DeviceStatus& entry = status.devices.emplace_back();
     entry.index = device_idx;

@@ -100,6 +100,7 @@ Status Ledger::admit_locked(const Key& key, std::size_t bytes) const {
   facts.wanted_bytes = bytes;
   facts.free_bytes = device.room();
   facts.reclaimable_bytes = pooled == accounts_.end() ? 0 : pooled->second.bytes;
+  facts.device = key.device;
   facts.tag = key.tag ? tag_name(*key.tag) : "pooled";
   return tl::unexpected<Error>(Error{ErrorCode::OutOfMemory,
                                      fmt::format("the limit of {} for {} leaves {}, {} more of {} were wanted. Raise the "

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <iterator>
+#include <mutex>
 #include <utility>
 
 #include "base/bytes.h"
@@ -15,7 +16,8 @@ PagePool::PagePool(device::Device& device, Ledger& ledger, PoolOptions options)
       options_(options),
       page_bytes_(device.page_bytes()),
       ledger_device_(options.ledger_device ? *options.ledger_device : ledger.add_device(device.name())),
-      pooled_(ledger.open_pooled(ledger_device_)) {
+      pooled_(ledger.open_pooled(ledger_device_)),
+      prefix_(ledger.open(ledger_device_, Tag::Prefix, kEngineOwner)) {
   now_.page_bytes = page_bytes_;
   publish_stats();
 }
@@ -27,6 +29,7 @@ PagePool::~PagePool() {
   trim();
   // A driver that refused a release twice keeps those pages until the process ends; they must not stop it.
   pooled_.remove(pooled_.bytes());
+  prefix_.remove(prefix_.bytes());
   for (Range& range : ranges_) range.charge.remove(range.charge.bytes());
 }
 
@@ -74,12 +77,14 @@ void PagePool::publish_stats() {
   stats_ = now_;
 }
 
-Result<PagePool::Snapshot> PagePool::snapshot() const {
-  const std::lock_guard lock(mutex_);
+PagePool::Snapshot PagePool::snapshot(std::span<PagePool* const> pools) {
+  EBB_CHECK(!pools.empty(), "a snapshot of {} pools", pools.size());
+  std::vector<std::unique_lock<std::mutex>> locks;
+  for (const PagePool* pool : pools) locks.emplace_back(pool->mutex_);
   Snapshot snapshot;
-  EBB_TRY_ASSIGN(snapshot.driver, device_.mem_info());
-  snapshot.stats = now_;
-  snapshot.ledger = ledger_.snapshot();
+  for (const PagePool* pool : pools)
+    snapshot.pools.push_back({pool->now_, pool->device_.mem_info().value_or(device::MemInfo{})});
+  snapshot.ledger = pools.front()->ledger_.snapshot();
   return snapshot;
 }
 
@@ -110,11 +115,14 @@ void PagePool::retire(Range& range, std::size_t first_slot, std::size_t slot_cou
     else
       retired.fenced = false;
   }
-  for (std::size_t slot_idx = first_slot; slot_idx < first_slot + slot_count; ++slot_idx)
+  std::size_t own_count = 0;
+  for (std::size_t slot_idx = first_slot; slot_idx < first_slot + slot_count; ++slot_idx) {
     range.slots[slot_idx].state = SlotState::Retired;
+    if (!is_shared(range.slots[slot_idx])) ++own_count;
+  }
   range.retired_slots += slot_count;
-  now_.mapped_pages -= slot_count * range.slot_bytes / page_bytes_;
-  now_.retired_pages += slot_count * range.slot_bytes / page_bytes_;
+  now_.mapped_pages -= own_count * range.slot_bytes / page_bytes_;
+  now_.retired_pages += own_count * range.slot_bytes / page_bytes_;
   retired_.push_back(retired);
 }
 
@@ -133,17 +141,32 @@ Status PagePool::reclaim(const Retired& retired) {
   Status unmapped = device_.unmap(range.addresses.data + retired.first_slot * range.slot_bytes, bytes);
   if (!is_gone(unmapped)) return unmapped;
   now_.unmap_count += retired.slot_count;
+  std::size_t own_count = 0;
   for (std::size_t slot_idx = retired.first_slot; slot_idx < retired.first_slot + retired.slot_count; ++slot_idx) {
-    const device::Handle handle = std::exchange(range.slots[slot_idx], Slot{}).page;
+    const Slot slot = std::exchange(range.slots[slot_idx], Slot{});
+    if (is_shared(slot)) {
+      drop_holder(slot.page.handle, range, slot_idx);
+      continue;
+    }
+    ++own_count;
     if (range.is_whole)
-      unreleased_whole_.push_back(Whole{handle, bytes});
+      unreleased_whole_.push_back(Whole{slot.page.handle, bytes});
     else
-      free_.push_back(handle);
+      free_.push_back(slot.page);
   }
   range.retired_slots -= retired.slot_count;
-  range.charge.move_to(pooled_, bytes);
-  now_.retired_pages -= bytes / page_bytes_;
-  now_.free_pages += bytes / page_bytes_;
+  const std::size_t own_bytes = own_count * range.slot_bytes;
+  range.charge.move_to(pooled_, own_bytes);
+  now_.retired_pages -= own_bytes / page_bytes_;
+  now_.free_pages += own_bytes / page_bytes_;
+  return {};
+}
+
+Status PagePool::wait_for_streams() {
+  for (std::size_t stream_idx = 0; stream_idx < device::kStreamCount; ++stream_idx) {
+    EBB_TRY_ASSIGN(const device::Fence fence, device_.fence(static_cast<device::Stream>(stream_idx)));
+    EBB_TRY(device_.wait(fence));
+  }
   return {};
 }
 
@@ -171,7 +194,7 @@ void PagePool::collect_locked(const Range* spared, std::size_t keep_pages) {
 void PagePool::release_free_pages(std::size_t keep_pages) {
   // What is refused stays counted; the next call tries again.
   std::erase_if(unreleased_whole_, [this](const Whole& whole) { return release(whole.handle, whole.bytes); });
-  while (free_.size() > keep_pages && release(free_.back(), page_bytes_)) free_.pop_back();
+  while (free_.size() > keep_pages && release(free_.back().handle, page_bytes_)) free_.pop_back();
 }
 
 bool PagePool::release(device::Handle handle, std::size_t bytes) {

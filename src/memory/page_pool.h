@@ -12,6 +12,7 @@
 #include <mutex>
 #include <optional>
 #include <span>
+#include <unordered_map>
 #include <vector>
 
 #include "base/error.h"
@@ -30,7 +31,8 @@ struct PoolOptions {
 struct PoolStats {
   std::size_t page_bytes = 0;
   std::size_t free_pages = 0;
-  std::size_t mapped_pages = 0;
+  std::size_t mapped_pages = 0;     // a shared page counts once
+  std::size_t shared_pages = 0;     // of mapped_pages: with two mappings or more
   std::size_t retired_pages = 0;    // given up, still mapped: some stream may read them
   std::uint64_t created_pages = 0;  // since the start, in pages; a whole backing counts all its pages
   std::uint64_t released_pages = 0;
@@ -39,6 +41,9 @@ struct PoolStats {
   std::uint64_t map_count = 0;
   std::uint64_t unmap_count = 0;
   std::uint64_t recreated_soon_count = 0;  // creates less than 5 s after a release: memory went back and was needed
+  bool address_fallback = false;  // the device refused addresses once: some regions have few and move when they grow
+
+  [[nodiscard]] std::size_t held_bytes() const { return (free_pages + mapped_pages + retired_pages) * page_bytes; }
 };
 
 /// Threads  public members are safe from any thread; one region is used by one thread at a time.
@@ -66,13 +71,17 @@ class PagePool {
   [[nodiscard]] Result<bool> confirm(std::chrono::milliseconds timeout);
 
   [[nodiscard]] PoolStats stats() const;
-  /// The pool's, the driver's and the ledger's figures while nothing of this pool changes. Costs a driver call.
+  /// The pools', the drivers' and the ledger's figures while nothing of these pools changes. Pools of one ledger, always
+  /// named in the same order. A lost device's own figures are zero. Costs a driver call for each.
   struct Snapshot {
-    PoolStats stats;
-    device::MemInfo driver;
+    struct Pool {
+      PoolStats stats;
+      device::MemInfo driver;
+    };
+    std::vector<Pool> pools;
     LedgerSnapshot ledger;
   };
-  [[nodiscard]] Result<Snapshot> snapshot() const;
+  [[nodiscard]] static Snapshot snapshot(std::span<PagePool* const> pools);
   /// Walks all pages and compares them with the ledger; a difference is a failed check. For tests and debug builds.
   void check_invariants() const;
 
@@ -99,22 +108,37 @@ class PagePool {
   };
 
   [[nodiscard]] Result<Range*> open_range(Tag tag, OwnerId owner, std::size_t max_bytes, bool is_whole);
+  /// Moves the range to addresses for at least `bytes`; its pages follow.
+  [[nodiscard]] Status move_addresses(Range& range, std::size_t bytes);
   [[nodiscard]] Status grow(Range& range, std::size_t slot_count);
   [[nodiscard]] Status fill_whole(Range& range, std::size_t bytes);
   void shrink(Range& range, std::size_t slot_count);
+  [[nodiscard]] Status share(Range& source, Range& range, std::size_t slot_count);
+  [[nodiscard]] Status make_private(Range& range, std::size_t first_slot);
   void close_range(Range& range);
 
-  [[nodiscard]] Status take_pages(Range& range, std::size_t count, std::vector<device::Handle>& pages);
-  /// Charges and creates `count` handles of `bytes` each; on failure `handles` keeps those that were made.
-  [[nodiscard]] Status create(Range& range, std::size_t count, std::size_t bytes, std::vector<device::Handle>& handles);
+  [[nodiscard]] Status reclaim_unusable(Range& range, std::size_t first_slot, std::size_t end_slot);
+  [[nodiscard]] Status take_pages(Range& range, std::size_t count, std::vector<Page>& pages);
+  /// Charges and creates `count` handles of `bytes` each; on failure `pages` keeps those that were made.
+  [[nodiscard]] Status create(Range& range, std::size_t count, std::size_t bytes, std::vector<Page>& pages);
   [[nodiscard]] Status admit(std::size_t bytes);
   [[nodiscard]] Status settle_unconfirmed();
   [[nodiscard]] bool release(device::Handle handle, std::size_t bytes);
   /// On failure `pages` keeps those that are mapped nowhere.
-  [[nodiscard]] Status map_gaps(Range& range, std::span<const Gap> gaps, std::vector<device::Handle>& pages);
-  void unmap_gaps(Range& range, std::span<const Gap> gaps, std::vector<device::Handle>& pages);
+  [[nodiscard]] Status map_gaps(Range& range, std::span<const Gap> gaps, std::vector<Page>& pages);
+  void unmap_gaps(Range& range, std::span<const Gap> gaps, std::vector<Page>& pages);
+  [[nodiscard]] Status wipe(const Range& range, Gap gap, std::span<const Page> pages);
   void revive(Range& range, std::size_t end_slot);
   void retire(Range& range, std::size_t first_slot, std::size_t slot_count);
+  /// The range's slots [first_slot, ...) show the pages of `source` at source_slot on, too.
+  void add_holders(Range& source, std::size_t source_slot, Range& range, Gap gap);
+  void drop_holder(device::Handle page, const Range& range, std::size_t slot_idx);
+  [[nodiscard]] bool is_shared(const Slot& slot) const { return shared_.contains(slot.page.handle.value); }
+  enum class Bound : std::uint8_t { Yes, No, Stuck };  // Stuck: without access, and could not be unmapped either
+  [[nodiscard]] Bound bind(const Range& range, std::size_t first_slot, std::span<const Slot> slots, Status& outcome);
+  [[nodiscard]] Status swap_run(Range& range, Gap run, Range& copies, std::size_t first_copy);
+  void lose_from(Range& range, Gap run, Bound bound);
+  [[nodiscard]] Status wait_for_streams();
   [[nodiscard]] bool is_done(const Retired& retired);
   [[nodiscard]] Status reclaim(const Retired& retired);
   [[nodiscard]] Status wait_for(const Range& range);
@@ -134,13 +158,19 @@ class PagePool {
   mutable std::mutex mutex_;
   std::list<Range> ranges_;
   std::list<Retired> retired_;  // oldest first
-  std::vector<device::Handle> free_;
+  std::vector<Page> free_;
   struct Whole {
     device::Handle handle;
     std::size_t bytes = 0;
   };
   std::vector<Whole> unreleased_whole_;  // whole backings on their way to the driver, which may refuse; counted as free pages
+  struct Holder {
+    Range* range = nullptr;
+    std::size_t slot_idx = 0;
+  };
+  std::unordered_map<std::uint64_t, std::vector<Holder>> shared_;  // by handle: pages with two mappings or more
   Charge pooled_;
+  Charge prefix_;  // shared pages, each once
   std::size_t unconfirmed_bytes_ = 0;  // at most so much is released and still shown as ours
   std::optional<std::chrono::steady_clock::time_point> last_release_;
   PoolStats now_;

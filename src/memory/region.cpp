@@ -54,12 +54,29 @@ Status Region::resize(std::size_t bytes) {
   return {};
 }
 
+Status Region::share_front(const Region& source, std::size_t bytes) {
+  EBB_CHECK(state_ != nullptr && source.state_ != nullptr && &state_->pool == &source.state_->pool,
+            "{} bytes shared between pools", bytes);
+  Range& range = state_->range;
+  Range& from = source.state_->range;
+  EBB_CHECK(!range.is_whole && !from.is_whole && range.mapped_slots == 0 && &range != &from,
+            "a region of {} bytes cannot take shared pages", committed_bytes());
+  EBB_CHECK(bytes <= source.committed_bytes() && bytes <= reserved_bytes(), "{} bytes shared of {} into {}", bytes,
+            source.committed_bytes(), reserved_bytes());
+  return state_->pool.share(from, range, bytes / state_->page_bytes);
+}
+
+Status Region::make_private(std::size_t from_byte) {
+  if (state_ == nullptr || state_->range.is_whole) return {};
+  return state_->pool.make_private(state_->range, from_byte / state_->page_bytes);
+}
+
 std::byte* Region::data() const { return state_ == nullptr ? nullptr : state_->range.addresses.data; }
 
 std::size_t Region::committed_bytes() const {
   return state_ == nullptr ? 0 : state_->range.mapped_slots * state_->range.slot_bytes;
 }
 
-std::size_t Region::reserved_bytes() const { return state_ == nullptr ? 0 : state_->range.addresses.bytes; }
+std::size_t Region::reserved_bytes() const { return state_ == nullptr ? 0 : state_->range.max_bytes; }
 
 }  // namespace ebb::memory

@@ -80,7 +80,12 @@ Status KvCache::resize(std::size_t tokens) {
 
 Status KvCache::reserve(std::size_t count) {
   EBB_CHECK(length_ + count <= options_.max_tokens, "{} + {} tokens, room for {}", length_, count, options_.max_tokens);
+  if (is_lost_) {
+    return fail(ErrorCode::Io, "the keys and values of this conversation were lost when a device refused pages it had mapped before; "
+                               "evaluate its tokens again");
+  }
   EBB_TRY(restore());
+  EBB_TRY(own_end());
   if (Status grown = resize(length_ + count); !grown) {
     EBB_CHECK(resize(length_).has_value(), "shrinking back to {} tokens failed", length_);
     return grown;
@@ -136,11 +141,13 @@ void KvCache::advance(std::size_t count) {
 }
 
 bool KvCache::can_rewind(std::size_t count) const {
+  if (is_lost_) return count == 0;
   if (count >= length_ || length_ <= window_tokens_ || count == 0) return true;
   return left_windows(count) >= first_kept_;
 }
 
 Status KvCache::rewind(std::size_t count) {
+  if (count == 0) is_lost_ = false;
   if (count >= length_) return {};
   EBB_CHECK(can_rewind(count), "rewind from {} to {} tokens, kept from {}", length_, count, first_kept_);
   restore_windows(count, *this);

@@ -3,7 +3,7 @@
 // that left a window are remembered in host memory for a bounded number of tokens, so that an answer can be taken back
 // without evaluating the prompt again. All of it can be parked in host memory and come back under the same addresses.
 // Called by model/forward and engine/. Owns its regions; dropping it gives every byte back.
-// Invariant: a call that fails has changed nothing, and can be made again.
+// Invariant: a call that fails has lost nothing, and can be made again (reserve() names the one exception).
 // Source    spec/memory: contiguous growable ranges, exact rings, undo log; docs/decisions/0008-kv-layout.md and
 //           0010-kv-parking.md.
 #pragma once
@@ -73,15 +73,15 @@ class KvCache {
   /// Bytes of K and V of one token over all layers, before any window is full.
   [[nodiscard]] static std::size_t bytes_per_token(const Config& config, const KvOptions& options);
 
-  /// Whether the kernels take these types with the model's head size (S4).
-  [[nodiscard]] static bool supports(const Config& config, const KvOptions& options);
-
   [[nodiscard]] std::size_t length() const { return length_; }  // tokens held
   [[nodiscard]] std::size_t max_tokens() const { return options_.max_tokens; }
   [[nodiscard]] const KvOptions& options() const { return options_; }
 
-  /// Makes room for `count` more tokens, restored if it was parked. count must fit max_tokens().
-  /// Errors   OutOfMemory; DeviceLost, Io from restore().
+  /// Makes room for `count` more tokens, restored if it was parked, in pages that no fork sees. count must fit
+  /// max_tokens().
+  /// Errors   OutOfMemory; Io, DeviceLost of a copy. A driver that takes a shared page away and then maps neither its copy
+  /// nor the page itself has lost the conversation: length() is 0, can_rewind() allows 0 alone, and until rewind(0) this
+  /// is an error.
   [[nodiscard]] Status reserve(std::size_t count);
   /// Where a layer's keys and values are. Valid until the next call that changes the cache's size or place.
   [[nodiscard]] kernels::KvView layer(std::size_t layer_idx) const;
@@ -110,17 +110,21 @@ class KvCache {
   [[nodiscard]] Status restore();
   [[nodiscard]] bool parked() const { return parked_; }
 
-  /// A second conversation from the first `tokens` tokens of this one, which is restored if it was parked. The other has no
-  /// record of what its windows left; neither ever sees what the other stores.
+  /// A second conversation from the first `tokens` tokens of this one, which is restored if it was parked. Whole pages of
+  /// global layers are shared until either side is rewound below the fork and goes on; all else is copied. The other has
+  /// no record of what its windows left; neither ever sees what the other stores.
   /// Errors   InvalidArgument where can_rewind(tokens) says no; OutOfMemory; Io, DeviceLost of a copy.
   [[nodiscard]] Result<std::unique_ptr<KvCache>> fork(memory::OwnerId owner, std::size_t tokens);
 
   /// What contents() hold.
   [[nodiscard]] KvExtent extent() const { return {length_, first_kept_, record_base_}; }
   /// Runs in use, for a file: layer by layer in order, the record after them; the order does not depend on homes. Slots
-  /// that hold no token are zeroed, so that equal chats are equal bytes and what was taken back stays out of the file.
+  /// that hold no token are zeroed, so that equal chats are equal bytes and what was taken back stays out of the file;
+  /// only where they are shared with a fork, and no memory for own copies is left, they stay.
   /// The host can read and write them where homes are host memory, and always of a parked cache. Valid as layer().
   [[nodiscard]] std::vector<std::span<std::byte>> contents();
+  /// All bytes that contents() would have at `extent`.
+  [[nodiscard]] static std::size_t contents_bytes(const Config& config, const KvOptions& options, const KvExtent& extent);
   /// Sizes an empty cache so that contents() can be filled with what a cache of equal options (max_tokens apart) gave at
   /// this extent; it is parked afterwards and holds extent.length tokens. Errors: BadFile for an extent that no such
   /// cache can have; OutOfMemory. The cache is empty as before.
@@ -150,9 +154,10 @@ class KvCache {
   [[nodiscard]] Status add_layers(bool is_global);
   [[nodiscard]] Status add_range(KvRangeLayout layout, memory::PagePool& home, memory::Tag tag, std::vector<Range>& ranges,
                                  std::vector<Place>& places);
+  [[nodiscard]] bool is_global(const Range& range) const { return config_.global[range.layout.layers.front()]; }
   [[nodiscard]] bool is_away(const Range& range) const { return parked_ && range.home != pools_.host; }
   [[nodiscard]] kernels::KvView record(std::size_t layer_idx) const;
-  void add_contents(const KvRangeLayout& layout, const kernels::KvView& view, std::size_t tokens,
+  void add_contents(const KvRangeLayout& layout, const kernels::KvView& view, std::size_t tokens, bool may_wipe,
                     std::vector<std::span<std::byte>>& spans) const;
   [[nodiscard]] Status resize(std::size_t tokens);
   void copy_row(const kernels::KvView& from, std::size_t from_pos, const kernels::KvView& to, std::size_t to_pos) const;
@@ -162,6 +167,9 @@ class KvCache {
   /// Gives `to` the windows as they were after `tokens` tokens; its rings hold the newer rows of this cache.
   void restore_windows(std::size_t tokens, const KvCache& to) const;
   [[nodiscard]] Status take_front(std::size_t range_idx, const Range& source, std::size_t tokens, CopyBatch& copies);
+  /// Own copies of what is shared at and after the next token's page. Errors: as reserve().
+  [[nodiscard]] Status own_end();
+  void lose();
 
   [[nodiscard]] Status open_parked(std::size_t tokens);
   void drop_parked();
@@ -181,6 +189,7 @@ class KvCache {
   std::size_t first_kept_ = 0;   // positions [first_kept_, left_windows(length_)) can be restored
   std::size_t record_base_ = 0;  // the record counts positions from here, so that it grows from nothing after a drop
   bool parked_ = false;
+  bool is_lost_ = false;  // the driver kept pages of this cache; empty until rewind(0) says that the caller knows
 };
 
 }  // namespace ebb::model

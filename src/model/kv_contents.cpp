@@ -25,11 +25,11 @@ void wipe_unused(const kernels::KvView& view, std::size_t kv_heads, std::size_t 
 
 }  // namespace
 
-void KvCache::add_contents(const KvRangeLayout& layout, const kernels::KvView& view, std::size_t tokens,
+void KvCache::add_contents(const KvRangeLayout& layout, const kernels::KvView& view, std::size_t tokens, bool may_wipe,
                            std::vector<std::span<std::byte>>& spans) const {
   const std::size_t used = std::min(tokens, layout.slots);
   if (used == 0) return;
-  wipe_unused(view, config_.kv_heads, config_.head_dim, used);
+  if (may_wipe) wipe_unused(view, config_.kv_heads, config_.head_dim, used);
   for (std::size_t run_idx = 0; run_idx < layout.runs(tokens); ++run_idx) {
     spans.emplace_back(view.k + run_idx * view.run_stride_bytes, layout.layer_run_bytes());
   }
@@ -37,15 +37,29 @@ void KvCache::add_contents(const KvRangeLayout& layout, const kernels::KvView& v
 
 std::vector<std::span<std::byte>> KvCache::contents() {
   std::vector<std::span<std::byte>> spans;
+  const bool has_own_end = own_end().has_value();
   for (std::size_t layer_idx = 0; layer_idx < config_.layers; ++layer_idx) {
-    add_contents(ranges_[places_[layer_idx].range_idx].layout, layer(layer_idx), length_, spans);
+    add_contents(ranges_[places_[layer_idx].range_idx].layout, layer(layer_idx), length_,
+                 has_own_end || !config_.global[layer_idx], spans);
   }
   for (std::size_t layer_idx = 0; layer_idx < config_.layers; ++layer_idx) {
     if (config_.global[layer_idx] || record_ranges_.empty()) continue;
     const KvRangeLayout& layout = record_ranges_[record_places_[layer_idx].range_idx].layout;
-    add_contents(layout, record(layer_idx), left_windows(length_) - record_base_, spans);
+    add_contents(layout, record(layer_idx), left_windows(length_) - record_base_, true, spans);
   }
   return spans;
+}
+
+std::size_t KvCache::contents_bytes(const Config& config, const KvOptions& options, const KvExtent& extent) {
+  const auto bytes = [&config](kernels::KvTypes types, bool is_global, std::size_t slots, std::size_t tokens) {
+    std::size_t sum = 0;
+    for (const KvRangeLayout& range : lay_out_ranges(config, types, layers_of_kind(config, is_global), slots)) sum += range.bytes(tokens);
+    return sum;
+  };
+  const std::size_t left = extent.length - std::min(extent.length, config.window_tokens);
+  return bytes(options.global, true, options.max_tokens, extent.length) +
+         bytes(options.local, false, config.window_tokens, extent.length) +
+         bytes(options.local, false, options.rewind_tokens, left - std::min(left, extent.record_base));
 }
 
 Status KvCache::prepare(const KvExtent& extent) {

@@ -33,10 +33,6 @@ KvFootprint KvCache::footprint(const Config& config, const KvOptions& options, s
   return footprint;
 }
 
-bool KvCache::supports(const Config& config, const KvOptions& options) {
-  return kernels::kv_supported(options.global, config.head_dim) && kernels::kv_supported(options.local, config.head_dim);
-}
-
 std::size_t KvCache::live_bytes(const Config& config, const KvOptions& options, std::size_t layer_idx, std::size_t tokens) {
   const bool is_global = config.global[layer_idx];
   const kernels::KvTypes types = options.types(is_global);

@@ -36,9 +36,29 @@ Result<std::unique_ptr<KvCache>> KvCache::fork(memory::OwnerId owner, std::size_
 
 Status KvCache::take_front(std::size_t range_idx, const Range& source, std::size_t tokens, CopyBatch& copies) {
   Range& range = ranges_[range_idx];
+  const std::size_t full_runs = is_global(range) ? tokens / kKvRunTokens : 0;
+  EBB_TRY(range.region.share_front(source.region, full_runs * range.layout.run_bytes()));
+  const std::size_t shared = range.region.committed_bytes();
   const std::size_t bytes = range.layout.bytes(tokens);
   EBB_TRY(range.region.resize(bytes));
-  return copies.add(range.home->device(), range.region.data(), source.region.data(), bytes);
+  return copies.add(range.home->device(), range.region.data() + shared, source.region.data() + shared, bytes - shared);
+}
+
+Status KvCache::own_end() {
+  for (Range& range : ranges_) {
+    if (!is_global(range)) continue;
+    memory::Region& region = range.at(is_away(range));
+    Status owned = region.make_private(length_ / kKvRunTokens * range.layout.run_bytes());
+    if (region.committed_bytes() < range.layout.bytes(length_)) lose();
+    EBB_TRY(std::move(owned));
+  }
+  return {};
+}
+
+void KvCache::lose() {
+  length_ = first_kept_ = record_base_ = 0;
+  is_lost_ = true;
+  EBB_CHECK(resize(0).has_value(), "a cache of {} bytes did not shrink", committed_bytes());
 }
 
 }  // namespace ebb::model

@@ -19,7 +19,7 @@ inline constexpr std::size_t kLogitRowsPerBlock = 16;  // 16 MiB of float32 logi
 struct StepShape {
   std::size_t rows = 0;
   std::size_t logit_rows = 0;  // more than a block of them take the room of one block
-  kernels::KvTypes kv_types;
+  kernels::KvTypes kv_types;  // the wider of all layers
 };
 
 /// [rows, width] f32 unless said otherwise. Valid until the scratch is laid out again or given back.

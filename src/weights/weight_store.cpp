@@ -35,6 +35,11 @@ std::optional<std::size_t> WeightStore::rows(Part part, std::size_t layer_idx) c
   return entry->shape.front();
 }
 
+std::size_t WeightStore::part_bytes(Part part, std::size_t layer_idx) const {
+  const format::TensorEntry* entry = find_tensor(*state_->directory, part, layer_idx);
+  return entry == nullptr ? 0 : entry->bytes;
+}
+
 Status WeightStore::expect(Part part, std::size_t layer_idx, std::size_t rows, std::size_t cols) const {
   const format::TensorEntry* entry = find_tensor(*state_->directory, part, layer_idx);
   if (entry == nullptr) {

@@ -16,6 +16,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/checksum.h"
 #include "base/error.h"
 #include "base/tensor_view.h"
 #include "device/device.h"
@@ -48,6 +49,8 @@ class WeightStore {
   [[nodiscard]] bool has(Part part, std::size_t layer_idx = 0) const;
   /// Rows of a matrix as the file has them; nothing when absent. For the vocabulary's padded rows.
   [[nodiscard]] std::optional<std::size_t> rows(Part part, std::size_t layer_idx = 0) const;
+  /// As the file has it; 0 when absent.
+  [[nodiscard]] std::size_t part_bytes(Part part, std::size_t layer_idx = 0) const;
   /// Shape    a matrix [rows, cols]; a norm vector [cols], rows is 1.
   /// Errors   BadFile naming the tensor, the shape found and the shape wanted; Unsupported for a norm's type.
   [[nodiscard]] Status expect(Part part, std::size_t layer_idx, std::size_t rows, std::size_t cols) const;
@@ -83,6 +86,9 @@ class WeightStore {
   [[nodiscard]] std::uint64_t parameters() const;          // elements over all tensors
   [[nodiscard]] std::string matrix_types() const;          // "Q5_0 81, Q4_K 27"
   [[nodiscard]] std::filesystem::path path() const;
+  /// Tells models apart: names, types, shapes and a few kilobytes of every tensor. The same for every way to cut one
+  /// model into files; another one for another precision or container. Reads some megabytes; metadata does not count.
+  [[nodiscard]] Digest identity() const;
 
  private:
   struct State;

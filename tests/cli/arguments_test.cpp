@@ -7,10 +7,12 @@
 
 #include "base/bytes.h"
 #include "cli/settings.h"
-#include "cli/temp_folder.h"
+#include "support/temp_folder.h"
 
 namespace ebb::cli {
 namespace {
+
+using tests::TempFolder;
 
 using Words = std::vector<std::string>;
 using Variables = std::map<std::string, std::string>;
@@ -145,7 +147,7 @@ TEST(Arguments, SaysWhatAFlagAllows) {
   EXPECT_EQ(error_of({"run", "-t", "0"}), "--threads '0': use a whole number from 1 to 1024");
   EXPECT_EQ(error_of({"run", "-t", "10000"}), "--threads '10000': use a whole number from 1 to 1024");
   EXPECT_EQ(error_of({"run", "--top-p", "1.5"}), "--top-p '1.5': use a number from 0 to 1");
-  EXPECT_EQ(error_of({"run", "-ctk", "q4"}), "--cache-type-k 'q4': use one of: f16, bf16, f32");
+  EXPECT_EQ(error_of({"run", "-ctk", "q4"}), "--cache-type-k 'q4': use one of: f16, bf16, f32, q8_0, q4_0");
   EXPECT_NE(error_of({"run", "--temp", "-1"}), "");
   EXPECT_NE(error_of({"run", "--temp", "nan"}), "");
   EXPECT_NE(error_of({"run", "-n", "5x"}), "");
@@ -154,9 +156,12 @@ TEST(Arguments, SaysWhatAFlagAllows) {
   EXPECT_EQ(error_of({"run", "Hi"}), "unexpected 'Hi'; give the prompt with -p");
 }
 
-TEST(Arguments, KeysAndValuesShareAType) {
-  EXPECT_EQ(options_of({"run", "-ctv", "bf16"}).engine.kv_type, "bf16");
-  EXPECT_NE(error_of({"run", "-ctk", "f16", "-ctv", "f32"}).find("-ctk f16 and -ctv f32 differ"), std::string::npos);
+TEST(Arguments, KeysAndValuesHaveTypesOfTheirOwn) {
+  EXPECT_EQ(options_of({"run", "-ctk", "bf16", "-ctv", "bf16"}).engine.kv_type, "bf16");
+  EXPECT_EQ(options_of({"run", "-ctv", "q8_0"}).engine.kv_type, "f16/q8_0");
+  EXPECT_EQ(options_of({"run", "-ctv", "q8_0", "--exact"}).engine.kv_type, "f32/q8_0");
+  EXPECT_EQ(options_of({"run", "-ctk", "q8_0", "-ctv", "q4_0"}).engine.kv_type, "q8_0/q4_0");
+  EXPECT_EQ(options_of({"run"}).engine.kv_type, "");
 }
 
 TEST(Arguments, CommandLineBeatsEnvironmentBeatsConfig) {  // C1

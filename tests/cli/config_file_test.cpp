@@ -2,10 +2,12 @@
 
 #include <gtest/gtest.h>
 
-#include "cli/temp_folder.h"
+#include "support/temp_folder.h"
 
 namespace ebb::cli {
 namespace {
+
+using tests::TempFolder;
 
 std::string fault_of(const std::string& text) {
   const TempFolder folder;

@@ -7,6 +7,7 @@ import json
 import os
 import pathlib
 import pty
+import re
 import select
 import shutil
 import signal
@@ -287,6 +288,42 @@ class Other(Folder):
             self.assertIn("ebb", done.out)
 
 
+class SavedChat(Folder):
+    def chat(self, *lines, words=(), model=GGUF):
+        done = self.ebb("chat", "-lv", "2", "--temp", "0", "-n", "8", "--chat-template", "gemma", *words, model=model,
+                        stdin="\n".join((*lines, "/exit", "")))
+        self.assertEqual(done.returncode, 0, done.err)
+        return done
+
+    def test_another_process_goes_on_without_evaluating_again(self):  # S3
+        file = self.folder / "chat"
+        one = self.chat("/system Be terse", "Hello", "Go on", f"/save {file}", "And then?")
+        self.assertIn("4 messages saved", one.err)
+        other = self.chat(f"/load {file}", "And then?")
+        self.assertIn("4 messages loaded, with ", other.err)
+        *_, last = one.err.split("\nprompt ")
+        *_, resumed = other.err.split("\nprompt ")
+        told = re.compile(r"\d+ tokens \(\d+ kept from before\)")
+        self.assertEqual(told.search(last).group(), told.search(resumed).group())
+        self.assertTrue(one.out.endswith(other.out), (one.out, other.out))
+
+    def test_refusals_are_clear_and_the_chat_goes_on(self):  # S3, X8
+        file = self.folder / "chat"
+        self.chat("Hello", f"/save {file}")
+        whole = file.read_bytes()
+        file.with_name("damaged").write_bytes(whole[:-40] + bytes([whole[-40] ^ 1]) + whole[-39:])
+        file.with_name("short").write_bytes(whole[:-1])
+        done = self.chat("Hello", f"/load {self.folder}/damaged", f"/load {self.folder}/short", "/load /dev/zero",
+                         "/save /proc/chat", f"/save {self.folder}/no/chat", "Go on")
+        for part in ("damaged: its checksum is", "cut short or damaged: it has", "/dev/zero: not a saved chat",
+                     "/proc/chat: cannot be written", "no/chat: cannot be written", "kept from before"):
+            self.assertIn(part, done.err)
+        self.assertIn("saved with KV type f16; this model runs with bf16",
+                      self.chat(f"/load {file}", words=("-ctk", "bf16", "-ctv", "bf16")).err)
+        self.assertIn("saved with another model", self.chat(f"/load {file}", model=VECTORS / "text" / "t1-rope8").err)
+        self.assertEqual(file.read_bytes(), whole)
+
+
 class Memory(Folder):
     FAKE = ("-dev", "fake:64MiB", "--fake-page", "64KiB")
 
@@ -351,11 +388,14 @@ class Memory(Folder):
         self.refuses(2, "bench", "memory", "--turns", "1000", "-p", "1000", says=["context", "--turns"])
         self.refuses(2, "bench", "memry", says="bench memory")
 
-    def test_soak_is_flat(self):  # C6
+    def soak(self, *words):
+        """A sanitizer keeps what is freed for a while, which is a rise of its own; here it may not."""
         options = os.environ.get("ASAN_OPTIONS", "")
-        # A sanitizer keeps what is freed for a while, which is a rise of its own.
-        quiet = {"ASAN_OPTIONS": f"{options}:quarantine_size_mb=0:thread_local_quarantine_size_kb=0"}
-        done = self.ebb("soak", "--turns", "50", *self.FAKE, timeout=300, **quiet)
+        quiet = f"{options}:quarantine_size_mb=0:thread_local_quarantine_size_kb=0"
+        return self.ebb("soak", *words, *self.FAKE, timeout=300, ASAN_OPTIONS=quiet)
+
+    def test_soak_is_flat(self):  # C6
+        done = self.soak("--turns", "50")
         self.assertEqual(done.returncode, 0, done.out + done.err)
         self.assertIn("the floor is flat over", done.out)
         lines = done.out.splitlines()
@@ -365,7 +405,7 @@ class Memory(Folder):
         self.assertEqual(len(floors), 1, done.out)
 
     def test_soak_for_a_time_with_chats_side_by_side(self):
-        done = self.ebb("soak", "--time", "1", "-np", "3", *self.FAKE)
+        done = self.soak("--time", "1", "-np", "3")
         self.assertEqual(done.returncode, 0, done.out + done.err)
         self.assertIn("cycles", done.out)
 
@@ -391,7 +431,7 @@ class Chat(Folder):
         self.assertEqual(done.returncode, 0, done.err)
         self.assertEqual(done.out.count("reclaim level 3 (user): "), 2, done.out)
         self.assertIn("kept weights", done.out)
-        self.assertRegex(done.err, r"new conversation; reset of chat 1: .* given back in [0-9.]+ ms, confirmed")
+        self.assertRegex(done.err, r"new conversation; reset of chat 1: .* given back in [0-9.]+ ms.*, confirmed")
         self.assertIn("the word all", done.err)
         self.assertNotIn("error:", done.err)
         self.assertIn("last: reset of chat 1", done.out)

@@ -18,61 +18,70 @@ using engine::Answer;
 using engine::Engine;
 using engine::EngineOptions;
 
-std::size_t weights_bytes() {
+/// Small steps, so that scratch is small beside the KV of one chat of 1,024 tokens.
+EngineOptions one_chat() {
   EngineOptions options = tiny_options("fake:64MiB");
   options.memory = hands_off();
-  const auto engine = must(Engine::open(options));
-  return used(*engine);
+  options.context_tokens = 1024;
+  options.chunk_tokens = 32;
+  return options;
 }
 
-EngineOptions limited(std::size_t bytes) {
-  EngineOptions options = tiny_options("fake:64MiB");
-  options.memory = hands_off();
-  options.memory.memory_limit = {{.bytes = bytes, .share = std::nullopt}};
+/// A limit that holds exactly what is planned for one chat.
+EngineOptions limited_to_one_chat() {
+  EngineOptions options = one_chat();
+  const auto engine = must(Engine::open(options));
+  options.memory.memory_limit = {{.bytes = engine->plan().devices.front().planned_bytes, .share = std::nullopt}};
   return options;
 }
 
 std::size_t peak(Engine& engine) { return fake(engine).status().ours_peak_bytes; }
 
-// B5
+// B5: two chats in turns, and one inside the other's answer, so that neither can be parked.
 TEST(MemoryLimit, HoldsAtEveryInstant) {
-  const std::size_t limit = weights_bytes() + 200 * kTinyPage;
-  const auto engine = must(Engine::open(limited(limit)));
+  EngineOptions options = limited_to_one_chat();
+  options.gpu_layers = "all";
+  const std::size_t limit = options.memory.memory_limit.front().bytes;
+  const auto engine = must(Engine::open(options));
   const auto first = must(engine->new_conversation());
   const auto second = must(engine->new_conversation());
   std::size_t refused = 0;
-  for (const std::size_t length : {20, 200, 1000, 3000, 60}) {
+  for (const std::size_t length : {20, 200, 1000, 700, 60}) {
     for (const auto* conversation : {&first, &second}) {
-      const auto answer = (*conversation)->generate(prompt_of(length), greedy(3), nullptr, nullptr);
-      if (!answer) {
-        ++refused;
-        EXPECT_EQ(answer.error().code, ErrorCode::OutOfMemory) << answer.error().message;
-        (*conversation)->reset();
-      } else {
-        expect_equal(*answer, cold_run(prompt_of(length), 3));
-      }
+      const Answer answer = must((*conversation)->generate(prompt_of(length), greedy(3), nullptr, nullptr));
+      expect_equal(answer, cold_run(prompt_of(length), 3));
       ASSERT_LE(peak(*engine), limit);
     }
+    const auto inside = [&](const engine::TokenEvent&) {
+      const auto answer = second->generate(prompt_of(900, 4), greedy(2), nullptr, nullptr);
+      refused += answer || answer.error().code != ErrorCode::OutOfMemory ? 0 : 1;
+      return true;
+    };
+    expect_equal(must(first->generate(prompt_of(length + 3), greedy(2), inside, nullptr)), cold_run(prompt_of(length + 3), 2));
+    second->reset();
+    ASSERT_LE(peak(*engine), limit);
   }
   EXPECT_GT(refused, 0U) << "the limit was never reached, so nothing was tested";
 }
 
 // B5: as a share of the card, and with bytes that come back late.
 TEST(MemoryLimit, HoldsAsAShareAndWithLateReleases) {
-  EngineOptions options = limited(0);
-  options.memory.memory_limit = {{.bytes = 0, .share = 0.125}};
+  EngineOptions options = one_chat();
+  options.context_tokens = 4000;
+  options.memory.memory_limit = {{.bytes = 0, .share = 0.03125}};
   const auto engine = must(Engine::open(options));
   fake(*engine).apply({.release_ms = std::chrono::milliseconds(3)});
   const auto conversation = must(engine->new_conversation());
   for (int turn = 0; turn < 8; ++turn) {
     static_cast<void>(conversation->generate(prompt_of(turn % 2 == 0 ? 2500 : 50), greedy(2), nullptr, nullptr));
     conversation->reset();
-    ASSERT_LE(peak(*engine), std::size_t{8} << 20);
+    ASSERT_LE(peak(*engine), std::size_t{2} << 20);
   }
 }
 
 TEST(MemoryLimit, RefusesWhatItCannotMean) {
-  EngineOptions options = limited(1);
+  EngineOptions options = one_chat();
+  options.memory.memory_limit = {{.bytes = 1, .share = std::nullopt}};
   EXPECT_EQ(Engine::open(options).error().code, ErrorCode::InvalidArgument);
   options.memory.memory_limit = {{std::size_t{1} << 30, std::nullopt}, {std::size_t{1} << 30, std::nullopt}};
   EXPECT_EQ(Engine::open(options).error().code, ErrorCode::InvalidArgument);
@@ -94,15 +103,22 @@ TEST(Load, ThatCannotFitMapsNothing) {
 
 // B6, B10: the request that does not fit fails with facts and remedies; the next one works, the floor is equal.
 TEST(Refusal, FailsOneRequestAndTeaches) {
-  EngineOptions options = limited(weights_bytes() + 60 * kTinyPage);
+  EngineOptions options = limited_to_one_chat();
   options.gpu_layers = "all";
   const auto engine = must(Engine::open(options));
-  const auto conversation = must(engine->new_conversation());
-  const Answer before = must(conversation->generate(prompt_of(20), greedy(3), nullptr, nullptr));
-  conversation->reset();
+  const auto first = must(engine->new_conversation());
+  const auto second = must(engine->new_conversation());
+  const Answer before = must(second->generate(prompt_of(20), greedy(3), nullptr, nullptr));
+  second->reset();
   const std::size_t floor = used(*engine);
 
-  const auto refused = conversation->generate(prompt_of(3000), greedy(3), nullptr, nullptr);
+  Result<Answer> refused = Answer{};
+  must(first->generate(prompt_of(600), greedy(1),
+                       [&](const engine::TokenEvent&) {
+                         refused = second->generate(prompt_of(900), greedy(3), nullptr, nullptr);
+                         return true;
+                       },
+                       nullptr));
   ASSERT_FALSE(refused.has_value());
   const Error& error = refused.error();
   EXPECT_EQ(error.code, ErrorCode::OutOfMemory);
@@ -111,27 +127,25 @@ TEST(Refusal, FailsOneRequestAndTeaches) {
   EXPECT_FALSE(error.memory->tag.empty());
   EXPECT_FALSE(error.memory->owners.empty());
   EXPECT_FALSE(error.memory->tried.empty());
+  EXPECT_TRUE(error.memory->later) << "it fits once the other answer has ended";
   EXPECT_EQ(error.memory->remedies.size(), 2U);
   for (const std::string& remedy : error.memory->remedies) EXPECT_NE(error.message.find(remedy), std::string::npos);
 
-  conversation->reset();
+  first->reset();
+  second->reset();
   EXPECT_EQ(used(*engine), floor);
-  expect_equal(must(conversation->generate(prompt_of(20), greedy(3), nullptr, nullptr)), before);
+  expect_equal(must(second->generate(prompt_of(20), greedy(3), nullptr, nullptr)), before);
 }
 
 // The order of spec/memory 8.9: pool, scratch, records, idle chats, layers.
 TEST(Pressure, ParksIdleChatsBeforeItMovesLayers) {
-  const std::size_t weights = weights_bytes();
-  const auto engine = must(Engine::open(limited(weights + 300 * kTinyPage)));
+  const auto engine = must(Engine::open(limited_to_one_chat()));
+  const std::size_t weights = used(*engine);
   const auto old = must(engine->new_conversation());
   const auto young = must(engine->new_conversation());
   must(old->generate(prompt_of(400), greedy(2), nullptr, nullptr));
-  std::size_t length = 400;
-  while (engine->memory().conversations.front().state != engine::ConversationState::Parked && length < 4000) {
-    must(young->generate(prompt_of(length, 2), greedy(2), nullptr, nullptr));
-    EXPECT_GE(kind_bytes(engine->memory().devices.front().kinds, "weights"), weights) << "no layer left while a chat was idle";
-    length += 100;
-  }
+  must(young->generate(prompt_of(1000, 2), greedy(2), nullptr, nullptr));
+  EXPECT_EQ(kind_bytes(engine->memory().devices.front().kinds, "weights"), weights) << "no layer left while a chat was idle";
   EXPECT_EQ(engine->memory().conversations.front().state, engine::ConversationState::Parked);
   EXPECT_GT(kind_bytes(engine->memory().host.kinds, "parked"), 0U);
   const Answer back = must(old->generate(prompt_of(420), greedy(4), nullptr, nullptr));
@@ -139,20 +153,38 @@ TEST(Pressure, ParksIdleChatsBeforeItMovesLayers) {
   expect_equal(back, cold_run(prompt_of(420), 4));
 }
 
+// With an answer that cannot be parked, layers go; the answers stay what they are.
+TEST(Pressure, MovesLayersWhereNothingElseIsLeft) {
+  const auto engine = must(Engine::open(limited_to_one_chat()));
+  const std::size_t weights = used(*engine);
+  const auto first = must(engine->new_conversation());
+  const auto second = must(engine->new_conversation());
+  Result<Answer> inner = Answer{};
+  const Answer outer = must(first->generate(prompt_of(600), greedy(3),
+                                            [&](const engine::TokenEvent&) {
+                                              inner = second->generate(prompt_of(900), greedy(3), nullptr, nullptr);
+                                              return true;
+                                            },
+                                            nullptr));
+  EXPECT_LT(kind_bytes(engine->memory().devices.front().kinds, "weights"), weights);
+  expect_equal(outer, cold_run(prompt_of(600), 3));
+  expect_equal(must(std::move(inner)), cold_run(prompt_of(900), 3));
+}
+
 // M17: the host's limit holds; a chat that finds no room there is forgotten and evaluated again.
 TEST(HostLimit, HoldsWhileChatsAreParked) {
-  EngineOptions options = limited(weights_bytes() + 300 * kTinyPage);
-  options.memory.host_limit_bytes = std::size_t{256} << 10;
+  EngineOptions options = limited_to_one_chat();
+  options.memory.host_limit_bytes = must(Engine::open(options))->plan().host_planned_bytes + (std::size_t{256} << 10);
   const auto engine = must(Engine::open(options));
   std::vector<std::unique_ptr<engine::Conversation>> chats;
   for (int chat = 0; chat < 6; ++chat) {
     chats.push_back(must(engine->new_conversation()));
-    const Answer answer = must(chats.back()->generate(prompt_of(400, chat), greedy(3), nullptr, nullptr));
-    expect_equal(answer, cold_run(prompt_of(400, chat), 3));
+    const Answer answer = must(chats.back()->generate(prompt_of(900, chat), greedy(3), nullptr, nullptr));
+    expect_equal(answer, cold_run(prompt_of(900, chat), 3));
     ASSERT_LE(engine->memory().host.used_bytes, *options.memory.host_limit_bytes);
   }
-  const Answer again = must(chats.front()->generate(prompt_of(410), greedy(3), nullptr, nullptr));
-  expect_equal(again, cold_run(prompt_of(410), 3));
+  const Answer again = must(chats.front()->generate(prompt_of(910), greedy(3), nullptr, nullptr));
+  expect_equal(again, cold_run(prompt_of(910), 3));
   EXPECT_LE(engine->memory().host.used_bytes, *options.memory.host_limit_bytes);
 }
 
@@ -184,10 +216,7 @@ TEST(Yield, ShrinksWhileItAnswersAndGrowsBack) {
       nullptr));
   EXPECT_TRUE(fell);
   expect_equal(answer, cold_run(prompt_of(100), 120));
-  {
-    const std::lock_guard step(engine->state().step);
-    engine->state().keeper->look(std::chrono::steady_clock::now() + std::chrono::minutes(1));
-  }
+  look_later(*engine, std::chrono::minutes(1));
   EXPECT_EQ(kind_bytes(engine->memory().devices.front().kinds, "weights"), weights) << "every layer is back";
 }
 
@@ -206,10 +235,7 @@ TEST(Yield, FollowsACardThatShrinks) {
   EXPECT_LE(used(*engine), smaller);
   EXPECT_LT(kind_bytes(engine->memory().devices.front().kinds, "weights"), weights);
   fake(*engine).apply({.total_bytes = std::size_t{8} << 20});
-  {
-    const std::lock_guard step(engine->state().step);
-    engine->state().keeper->look(std::chrono::steady_clock::now() + std::chrono::minutes(1));
-  }
+  look_later(*engine, std::chrono::minutes(1));
   EXPECT_EQ(kind_bytes(engine->memory().devices.front().kinds, "weights"), weights);
   expect_equal(must(conversation->generate(prompt_of(150), greedy(5), nullptr, nullptr)), cold_run(prompt_of(150), 5));
 }
@@ -237,7 +263,7 @@ TEST(Spill, IsSaidOnce) {
 TEST(Addresses, RefusedOnesMeanFallback) {
   EngineOptions options = tiny_options("fake:64MiB");
   options.memory = hands_off();
-  ASSERT_EQ(setenv("EBB_FAKE", R"({"reserve_limit_bytes": "6MiB"})", 1), 0);
+  ASSERT_EQ(setenv("EBB_FAKE", R"({"reserve_limit_bytes": "3MiB"})", 1), 0);
   const auto engine = must(Engine::open(options));
   ASSERT_EQ(unsetenv("EBB_FAKE"), 0);
   const auto conversation = must(engine->new_conversation());

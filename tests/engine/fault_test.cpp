@@ -66,6 +66,7 @@ TEST_P(Faults, LeaveNothingBehindWhereverTheyStrike) {
         live(*engine, *chat, *other);
         fake(*engine).apply({.fail = std::optional<FailRule>()});
         must(engine->load());
+        look_later(*engine, std::chrono::minutes(1));  // what left under pressure comes back
         expect_equal(must(chat->generate(prompt_of(30), greedy(3), nullptr, nullptr)), expected);
         expect_equal(must(other->generate(prompt_of(30), greedy(3), nullptr, nullptr)), expected);
         chat->reset();
@@ -82,9 +83,10 @@ INSTANTIATE_TEST_SUITE_P(EveryCall, Faults,
                          testing::Values(FakeCall::Create, FakeCall::Map, FakeCall::Access, FakeCall::Unmap,
                                          FakeCall::Release, FakeCall::Copy, FakeCall::Step, FakeCall::Reserve));
 
-// The same for the load itself: each position of each call while an engine opens.
+// The same for the load itself: each position of each call while an engine opens. Refused addresses do not stop a load:
+// they mean fallback (B8, budget_test.cpp).
 TEST(LoadFaults, GiveEverythingBackAndSayWhy) {
-  for (const char* call : {"reserve", "create", "map", "access", "copy"}) {
+  for (const char* call : {"create", "map", "access", "copy"}) {
     int failed = 0;
     for (int nth = 1; nth <= 400; ++nth) {
       const std::string rule = "{\"fail\": {\"call\": \"" + std::string(call) + "\", \"nth\": " + std::to_string(nth) + ", \"count\": 1}}";

@@ -25,7 +25,7 @@ constexpr int kProblems = 3000;
 
 TEST(Placement, LeavesNothingOnTheHostWhileAnyPlacementExists_D1) {
   std::mt19937 random(4);
-  int solvable = 0, unsolvable = 0, only_out_of_order = 0, with_tower = 0;
+  int solvable = 0, unsolvable = 0, only_out_of_order = 0, found_quickly = 0, with_tower = 0;
   for (int round = 0; round < kProblems; ++round) {
     const Problem problem = random_problem(random);
     bool any = false, ordered = false;
@@ -36,7 +36,10 @@ TEST(Placement, LeavesNothingOnTheHostWhileAnyPlacementExists_D1) {
     });
     const Placement found = place(problem.request, problem.load);
     ASSERT_EQ(found.complete, any) << "round " << round;
-    ASSERT_EQ(fits_complete(problem.request, problem.load), any);
+    const bool quick = fits_complete(problem.request, problem.load);
+    ASSERT_TRUE(quick || !ordered) << "round " << round;
+    ASSERT_TRUE(any || !quick) << "round " << round;
+    found_quickly += quick && !ordered ? 1 : 0;
     solvable += any ? 1 : 0;
     unsolvable += any ? 0 : 1;
     only_out_of_order += any && !ordered ? 1 : 0;
@@ -52,6 +55,7 @@ TEST(Placement, LeavesNothingOnTheHostWhileAnyPlacementExists_D1) {
   EXPECT_GT(solvable, kProblems / 5);
   EXPECT_GT(unsolvable, kProblems / 5);
   EXPECT_GT(only_out_of_order, 10);
+  EXPECT_GT(found_quickly, only_out_of_order / 2);
   EXPECT_GT(with_tower, kProblems / 3);
 }
 

@@ -59,7 +59,9 @@ TEST(Reset, FloorIsTheSameAfterEveryCycle) {
       if (cycle % 7 == 0) must(conversation->generate(prompt_of(length + 3, cycle), greedy(2), nullptr, nullptr));
       conversation->reset();
       if (cycle == 3) floor = used(*engine);
-      if (cycle > 3) ASSERT_EQ(used(*engine), floor) << "cycle " << cycle;
+      if (cycle > 3) {
+        ASSERT_EQ(used(*engine), floor) << "cycle " << cycle;
+      }
     }
   }
 }
@@ -132,6 +134,32 @@ TEST(Delete, ReturnsWhatTheChatHeldAlone) {
   const std::size_t before = used(*engine);
   left.reset();
   EXPECT_EQ(before - used(*engine), held);
+}
+
+// M9, S7, S8: chats with one beginning share its pages, count them once, and never see each other's tokens.
+TEST(Sharing, OneBeginningIsHeldOnce) {
+  const auto engine = open_with(hands_off());
+  const auto question = [](std::int32_t own) {
+    std::vector<std::int32_t> prompt = prompt_of(600);
+    for (std::size_t idx = 580; idx < prompt.size(); ++idx) prompt[idx] = 100 + own;
+    return prompt;
+  };
+  const auto first = must(engine->new_conversation());
+  expect_equal(must(first->generate(question(1), greedy(4), nullptr, nullptr)), cold_run(question(1), 4));
+  const std::size_t one = engine->memory().conversations.front().device_bytes;
+  auto second = must(engine->new_conversation());
+  const Answer shared = must(second->generate(question(2), greedy(4), nullptr, nullptr));
+  EXPECT_EQ(shared.usage.cached_tokens, 580U);
+  expect_equal(shared, cold_run(question(2), 4));
+  const engine::MemoryStatus status = engine->memory();
+  EXPECT_GT(kind_bytes(status.devices.front().kinds, "prefix"), 0U);
+  std::size_t chats = kind_bytes(status.devices.front().kinds, "prefix");
+  for (const auto& conversation : status.conversations) chats += conversation.device_bytes;
+  EXPECT_LT(chats, 2 * one) << "the beginning is held once";
+  expect_equal(must(first->generate(question(1), greedy(4), nullptr, nullptr)), cold_run(question(1), 4));
+  second.reset();
+  EXPECT_EQ(kind_bytes(engine->memory().devices.front().kinds, "prefix"), 0U) << "shared by nobody, it is the first's own";
+  expect_equal(must(first->generate(question(3), greedy(4), nullptr, nullptr)), cold_run(question(3), 4));
 }
 
 // M7: after the last token the device holds no more than the set rest level, and the next answer equals one of an
@@ -218,10 +246,7 @@ TEST(Levels, ActAtTheThresholdWhenItIsTimeToLook) {
   must(conversation->generate(prompt_of(300), greedy(2), nullptr, nullptr));
   const std::size_t held = used(*engine);
   engine->state().options.memory.gc_threshold = static_cast<double>(held + kTinyPage) / static_cast<double>(64 << 20);
-  const auto look_after = [&](int seconds) {
-    const std::lock_guard step(engine->state().step);
-    engine->state().keeper->look(std::chrono::steady_clock::now() + std::chrono::seconds(seconds));
-  };
+  const auto look_after = [&](int seconds) { look_later(*engine, std::chrono::seconds(seconds)); };
   look_after(400);
   EXPECT_EQ(used(*engine), held) << "below the threshold nothing happens";
   engine->state().options.memory.gc_threshold = static_cast<double>(held - kTinyPage) / static_cast<double>(64 << 20);
@@ -287,10 +312,7 @@ TEST(Unload, HappensByItselfWhenIdle) {
   const auto engine = open_with(policy);
   const auto conversation = must(engine->new_conversation());
   must(conversation->generate(prompt_of(40), greedy(2), nullptr, nullptr));
-  const auto look_after = [&](int seconds) {
-    const std::lock_guard step(engine->state().step);
-    engine->state().keeper->look(std::chrono::steady_clock::now() + std::chrono::seconds(seconds));
-  };
+  const auto look_after = [&](int seconds) { look_later(*engine, std::chrono::seconds(seconds)); };
   look_after(59);
   EXPECT_GT(used(*engine), 0U);
   look_after(61);
@@ -306,7 +328,9 @@ TEST(Floor, SameQuestionInFreshChatsCostsNothing) {
   for (int chat = 0; chat < 64; ++chat) {
     must(must(engine->new_conversation())->generate(prompt_of(50), greedy(2), nullptr, nullptr));
     if (chat == 2) floor = used(*engine);
-    if (chat > 2) ASSERT_EQ(used(*engine), floor) << chat;
+    if (chat > 2) {
+      ASSERT_EQ(used(*engine), floor) << chat;
+    }
   }
 }
 

@@ -3,9 +3,11 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <string>
 #include <utility>
@@ -26,7 +28,7 @@ inline engine::EngineOptions tiny_options(const std::string& devices) {
   engine::EngineOptions options;
   options.model = std::filesystem::path(EBB_VECTORS_DIR) / "text" / "t0-base";
   options.devices = devices;
-  options.fake_page_bytes = kTinyPage;
+  if (devices.starts_with("fake")) options.fake_page_bytes = kTinyPage;
   options.threads = 1;
   return options;
 }
@@ -77,6 +79,12 @@ inline device::FakeDevice& fake(engine::Engine& engine, std::size_t device_idx =
 /// The fake's own count, which a test believes.
 inline std::size_t used(engine::Engine& engine, std::size_t device_idx = 0) {
   return fake(engine, device_idx).status().ours_bytes;
+}
+
+/// What the keeper does when it looks `later` than now.
+inline void look_later(engine::Engine& engine, std::chrono::seconds later) {
+  const std::lock_guard step(engine.state().step);
+  engine.state().keeper->look(std::chrono::steady_clock::now() + later);
 }
 
 inline std::size_t kind_bytes(const engine::KindBytes& kinds, std::string_view name) {

@@ -173,7 +173,8 @@ TEST(Attention, AnyTypesOfKeysAndValuesEqualDoublePrecision) {
 // value, and by the error of a value.
 TEST(Attention, BlocksOfKeysAndValuesCostWhatTheirFormatSays) {
   for (KvType type : {KvType::Q8_0, KvType::Q4_0}) {
-    const Layer exact{.q_heads = 2, .kv_heads = 1, .head_dim = 64, .window = 0, .types = {KvType::F32, KvType::F32}, .scale = 0.01f};
+    const Layer exact{
+        .q_heads = 2, .kv_heads = 1, .head_dim = 64, .window = 0, .types = {KvType::F32, KvType::F32}, .scale = 0.01f};
     Layer layer = exact;
     layer.types = {type, type};
     const Sequence sequence(layer, 300);

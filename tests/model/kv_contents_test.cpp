@@ -46,6 +46,7 @@ TEST(KvContents, CarryAConversationToAnotherPlacement) {
     ASSERT_TRUE(fill(*loaded, saved(*cache)));
     EXPECT_TRUE(rig.holds(*loaded, 1));
     EXPECT_EQ(saved(*loaded), saved(*cache));
+    EXPECT_EQ(model::KvCache::contents_bytes(rig.config(), rig_options(), cache->extent()), saved(*cache).size());
     rig.append(*loaded, 9, 1);
     EXPECT_TRUE(rig.holds(*loaded, 1));
     EXPECT_GT(loaded->device_bytes(), 0U);

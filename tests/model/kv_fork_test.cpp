@@ -1,12 +1,14 @@
 // S7 (class), for prefixes: nothing that one of two conversations stores, takes back or gives up reaches the other. Derived
 // cases: both go on; the first goes on alone; either is rewound below the common part and stores something else; either
-// is dropped or parked; a fork of a fork; each failing call. All by rows that name their chat, and by logits of a model.
+// is dropped, parked or saved; a fork of a fork; each failing call, of the fork and of the copies that a write below the
+// common part needs. All by rows that name their chat, and by logits of a model.
 #include <gtest/gtest.h>
 
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -78,6 +80,109 @@ TEST(KvFork, ACutBelowTheCommonPartStaysWithWhoMadeIt) {
       EXPECT_TRUE(rig.holds(goes_back, 2, back, 1));
     }
   }
+}
+
+TEST(KvFork, SharesWholePagesAndCountsThemOnce) {
+  KvRig rig(wide_config());
+  auto first = rig.create(1);
+  rig.append(*first, 250, 1);
+  const std::size_t alone = sum(rig.floor());
+  auto second = must(first->fork(2, 250));
+  // Whole pages of the runs that are full at 250 tokens, of the global layers: each is alone in its home here.
+  std::size_t shared = 0;
+  for (const std::size_t layer_idx : {std::size_t{2}, std::size_t{5}, std::size_t{8}}) {
+    const std::size_t layers[] = {layer_idx};
+    shared += model::KvCache::footprint(rig.config(), rig_options(), layers, 250 / 32 * 32, 1).global_bytes / kRigPage * kRigPage;
+  }
+  EXPECT_GT(shared, 0U);
+  EXPECT_EQ(rig.tag_bytes(memory::Tag::Prefix), shared);
+  const std::size_t own = rig.ledger().snapshot().owner_bytes(2);
+  EXPECT_EQ(sum(rig.floor()), alone + own) << "nothing but what is its own was added";
+  EXPECT_EQ(own, second->committed_bytes() - shared);
+  first.reset();
+  EXPECT_EQ(rig.tag_bytes(memory::Tag::Prefix), 0U);
+  EXPECT_EQ(rig.ledger().snapshot().owner_bytes(2), second->committed_bytes());
+  EXPECT_EQ(sum(rig.floor()), second->committed_bytes());
+  EXPECT_TRUE(rig.holds(*second, 1));
+}
+
+TEST(KvFork, SavingOneThatWentBackDoesNotWipeTheOther) {
+  KvRig rig(wide_config());
+  auto first = rig.create(1);
+  rig.append(*first, 250, 1);
+  auto second = must(first->fork(2, 250));
+  must(second->rewind(5));
+  auto cold = rig.create(3);
+  rig.append(*cold, 5, 1);
+  const auto bytes = [](model::KvCache& cache) {
+    std::vector<std::byte> all;
+    for (const std::span<std::byte> part : cache.contents()) all.insert(all.end(), part.begin(), part.end());
+    return all;
+  };
+  EXPECT_EQ(bytes(*second), bytes(*cold));
+  EXPECT_TRUE(rig.holds(*first, 1));
+  must(second->rewind(3));
+  must(second->park());
+  EXPECT_EQ(bytes(*second).size(), bytes(*cold).size());
+  EXPECT_TRUE(rig.holds(*first, 1));
+}
+
+TEST(KvFork, WhateverFailsBeforeAWriteBelowTheForkBothHoldTheirOwn) {
+  KvRig rig(wide_config());
+  auto first = rig.create(1);
+  rig.append(*first, 250, 1);
+  const std::vector<std::size_t> before = rig.floor();
+  const auto cut = [&] {
+    auto fork = must(first->fork(2, 220));
+    must(fork->rewind(100));
+    return fork;
+  };
+  std::unique_ptr<model::KvCache> second = cut();
+  const std::size_t positions = each_position_fails(
+      rig, [&] { return rig.try_append(*second, 30, 2).has_value(); },
+      [&](bool done) {
+        EXPECT_TRUE(rig.holds(*first, 1));
+        if (!done) {
+          EXPECT_EQ(second->length(), 100U);
+          EXPECT_TRUE(rig.holds(*second, 1));
+          rig.append(*second, 30, 2);
+        }
+        EXPECT_TRUE(rig.holds(*second, 2, 100, 1));
+        EXPECT_TRUE(rig.holds(*first, 1));
+        second.reset();
+        ASSERT_EQ(rig.floor(), before);
+        second = cut();
+      });
+  EXPECT_GE(positions, 3U * 5U) << "addresses, pages, maps, accesses and a copy for each range of a global layer";
+}
+
+// The exception that reserve() names: nothing can be mapped any more once the shared page is away.
+TEST(KvFork, WhatTheDriverKeepsIsLostOpenly) {
+  KvRig rig(wide_config());
+  auto first = rig.create(1);
+  rig.append(*first, 250, 1);
+  std::size_t lost = 0;
+  for (std::uint64_t nth = 1; nth <= 12; ++nth) {
+    SCOPED_TRACE(nth);
+    auto second = must(first->fork(2, 220));
+    must(second->rewind(100));
+    set_rule(rig.card(0), device::FailRule{device::FakeCall::Map, nth, 1000});
+    const bool done = rig.try_append(*second, 30, 2).has_value();
+    set_rule(rig.card(0), std::nullopt);
+    EXPECT_TRUE(rig.holds(*first, 1));
+    if (!done && second->length() == 0) {
+      ++lost;
+      EXPECT_FALSE(second->can_rewind(100));
+      EXPECT_FALSE(second->reserve(1)) << "not before the caller knows";
+      ASSERT_TRUE(second->can_rewind(0));
+      must(second->rewind(0));
+      rig.append(*second, 100, 1);
+    }
+    if (!done) rig.append(*second, 30, 2);
+    EXPECT_TRUE(rig.holds(*second, 2, 100, 1));
+    EXPECT_TRUE(rig.holds(*first, 1));
+  }
+  EXPECT_GT(lost, 0U);
 }
 
 TEST(KvFork, AForkOfAForkIsOneMore) {

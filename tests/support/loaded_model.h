@@ -7,7 +7,6 @@
 #include <filesystem>
 #include <memory>
 #include <span>
-#include <stdexcept>
 #include <vector>
 
 #include "device/device_spec.h"
@@ -15,18 +14,10 @@
 #include "memory/page_pool.h"
 #include "model/kv_cache.h"
 #include "model/model.h"
+#include "support/must.h"
 #include "weights/weight_store.h"
 
 namespace ebb::tests {
-
-template <typename T>
-T must(Result<T> result) {
-  if (!result) throw std::runtime_error(result.error().message);
-  return std::move(result).value();
-}
-inline void must(const Status& status) {
-  if (!status) throw std::runtime_error(status.error().message);
-}
 
 class LoadedModel {
  public:

@@ -147,6 +147,15 @@ Status FakeDevice::copy(Stream stream, void* target, const void* source, std::si
   return storage_->copy(stream, target, source, bytes);
 }
 
+Status FakeDevice::fill_zero(std::byte* address, std::size_t bytes) {
+  {
+    const std::lock_guard lock(mutex_);
+    EBB_TRY_ASSIGN(const bool is_failing, enter(FakeCall::Copy, 1));
+    if (is_failing) return refused("to fill memory");
+  }
+  return storage_->fill_zero(address, bytes);
+}
+
 Status FakeDevice::begin_step(Step step) {
   std::chrono::duration<double, std::milli> pause{0};
   {

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -41,7 +42,7 @@ struct Conversation::State {
   [[nodiscard]] Result<std::size_t> rewind(std::size_t count);
 };
 
-/// One call of generate(), sync() or score(): takes the engine's `step` for each forward pass and lets it go between
+/// One call of generate(), sync(), score() or save(): takes the engine's `step` for each forward pass and lets it go between
 /// them, so sinks and progress may act on the engine. Ends with Cancelled when somebody stopped, reset or parked the
 /// conversation meanwhile.
 /// The conversation counts as answering as long as it lives.
@@ -63,9 +64,13 @@ class Pass {
   [[nodiscard]] Status extend(std::span<const std::int32_t> all, std::size_t first_logit_pos, const model::LogitSink& sink,
                               const Progress& progress);
 
+  /// Runs `act` while `step` is held. Errors: its own; Cancelled.
+  [[nodiscard]] Status between_steps(const std::function<Status()>& act);
+
  private:
   [[nodiscard]] Status still_ours() const;
   [[nodiscard]] Status make_ready();
+  void share_beginning(std::span<const std::int32_t> prompt);
   [[nodiscard]] Result<std::size_t> position();
   [[nodiscard]] Result<std::size_t> step(std::span<const std::int32_t> all, std::size_t first_logit_pos,
                                          const model::LogitSink& sink);

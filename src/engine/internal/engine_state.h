@@ -51,6 +51,8 @@ struct Engine::State {
 
   std::unique_ptr<Keeper> keeper;  // last: its thread ends before anything it looks at
 
+  /// Makes the plan and the homes. Errors: as plan_on(); OutOfMemory when it does not fit; Unsupported KV type.
+  [[nodiscard]] Status settle(const model::Config& config, const model::ModelOptions& model_options);
   /// What would help a refused growth to `tokens` on `pool`, cheapest first. `step` is held.
   [[nodiscard]] std::vector<std::string> remedies(memory::PagePool& pool, std::size_t wanted_bytes, std::size_t tokens,
                                                   memory::OwnerId asker) const;

@@ -115,7 +115,7 @@ struct Placement {
 /// Tokens may be any number. At least one device, one layer, one KV choice.
 [[nodiscard]] Placement place(const PlacementRequest& request, const PlacementLoad& load);
 
-/// Only whether place() would be complete: a fraction of its work.
+/// Whether place() would be complete, for a fraction of its work; true is certain, a placement out of order may be missed.
 [[nodiscard]] bool fits_complete(const PlacementRequest& request, const PlacementLoad& load);
 
 }  // namespace ebb::engine

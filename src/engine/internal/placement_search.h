@@ -42,7 +42,9 @@ class ContiguousSearch {
   std::vector<double> worst_;    // [device][first layer][units]: least possible fill of the fullest device from here on
 };
 
-/// An assignment of all layers and units in any order, or nothing when there is none or the bound on the work is met.
-[[nodiscard]] std::optional<Assignment> place_scattered(const PlacementRequest& request, const PlacementCost& cost);
+/// An assignment of all layers and units in any order; nothing when there is none, or none was found among `most_tries`
+/// sets of layers on a device.
+[[nodiscard]] std::optional<Assignment> place_scattered(const PlacementRequest& request, const PlacementCost& cost,
+                                                        std::size_t most_tries);
 
 }  // namespace ebb::engine

@@ -4,10 +4,10 @@
 
 #include <cstddef>
 #include <optional>
-#include <span>
 
 #include "base/error.h"
 #include "device/device.h"
+#include "engine/internal/device_pools.h"
 #include "engine/internal/planner.h"
 #include "engine/options.h"
 #include "model/config.h"
@@ -16,11 +16,6 @@
 #include "weights/weight_store.h"
 
 namespace ebb::engine {
-
-struct PlanTarget {
-  device::Device* device = nullptr;
-  std::optional<std::size_t> budget_bytes;  // the user's limit
-};
 
 struct PlanModel {
   const weights::WeightStore& store;
@@ -35,9 +30,7 @@ struct PlanModel {
 [[nodiscard]] std::size_t usable_bytes(const device::MemInfo& info, std::optional<std::size_t> budget_bytes,
                                        std::size_t spare_bytes, std::size_t page_bytes);
 
-/// `host` is the device of the host's pool; with the CPU as only target, that one.
 /// Errors   InvalidArgument: context, layers, split or main device that cannot be; what mem_info() says.
-[[nodiscard]] Result<PlanResult> plan_on(const EngineOptions& options, std::span<const PlanTarget> targets,
-                                         device::Device& host, const PlanModel& model);
+[[nodiscard]] Result<PlanResult> plan_on(const EngineOptions& options, const DevicePools& pools, const PlanModel& model);
 
 }  // namespace ebb::engine

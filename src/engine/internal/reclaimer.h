@@ -57,6 +57,8 @@ class Reclaimer {
   /// What can be given up, in this order.
   enum class Stage : std::uint8_t { Pool, Scratch, Record, Chat, Layer, End };
 
+  [[nodiscard]] static Stage next(Stage stage) { return static_cast<Stage>(static_cast<int>(stage) + 1); }
+
   [[nodiscard]] Status put_away(Conversation::State& conversation);
   /// Gives up the next thing on `pool`'s device and says so in `tried`; false when nothing is left.
   [[nodiscard]] bool give_something(memory::PagePool& pool, Stage& stage, std::vector<std::string>& tried);

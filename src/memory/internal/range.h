@@ -5,6 +5,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
+#include <optional>
 #include <vector>
 
 #include "base/error.h"
@@ -15,18 +17,27 @@ namespace ebb::memory {
 
 enum class SlotState : std::uint8_t { Empty, Mapped, Retired };
 
+/// Nobody's number: what it marks is wiped whoever gets it, and never comes back to life under its old address.
+inline constexpr OwnerId kUnknownOwner = std::numeric_limits<OwnerId>::max();
+
+struct Page {
+  device::Handle handle;
+  std::optional<OwnerId> last_owner;  // who may have written to it; nothing: fresh from the device
+};
+
 struct Slot {
-  device::Handle page;
+  Page page;
   SlotState state = SlotState::Empty;
 };
 
 struct Range {
   device::AddressRange addresses;
+  std::size_t max_bytes = 0;  // more than `addresses` holds where the device refused so many
   bool is_whole = false;
   std::size_t slot_bytes = 0;  // a page; for a whole backing what the one slot holds, and nothing while it is empty
   Tag tag = Tag::Other;
   OwnerId owner = kEngineOwner;
-  Charge charge;            // mapped and retired slots
+  Charge charge;            // mapped and retired slots, but no shared pages
   std::vector<Slot> slots;  // up to the highest slot that ever held a page
   std::size_t mapped_slots = 0;
   std::size_t retired_slots = 0;
