@@ -38,7 +38,14 @@ Status Model::begin_step(std::size_t rows) {
 }
 
 Status Model::lay_out(const StepShape& step) {
-  for (std::size_t idx = 0; idx < homes_.size(); ++idx) EBB_TRY(homes_[idx].lay_out(config_, options_, step));
+  std::vector<std::size_t> sizes;
+  for (Scratch& home : homes_) {
+    sizes.push_back(home.bytes());
+    Status laid = home.lay_out(config_, options_, step);
+    if (laid) continue;
+    for (std::size_t idx = 0; idx < sizes.size(); ++idx) homes_[idx].shrink(sizes[idx]);
+    return laid;
+  }
   last_step_ = step;
   return {};
 }
@@ -61,7 +68,10 @@ Status Model::pass(KvCache& cache, std::span<const std::int32_t> tokens, std::si
     const bool last = layer_idx + 1 == c.layers;
     run_layer(cache, layer_idx, last ? first_logit_row : 0, rows);
     const std::size_t next_home_idx = last ? output_home_idx_ : layers_[layer_idx + 1].home_idx;
-    EBB_TRY(cross(layers_[layer_idx].home_idx, next_home_idx, last ? first_logit_row : 0, rows));
+    if (Status crossed = cross(layers_[layer_idx].home_idx, next_home_idx, last ? first_logit_row : 0, rows); !crossed) {
+      cache.abandon(rows, layer_idx + 1);
+      return crossed;
+    }
   }
   return {};
 }

@@ -88,6 +88,9 @@ class KvCache {
   /// Before positions [first_pos, first_pos + rows) of a windowed layer are stored: keeps what they will overwrite.
   /// `fresh` holds those positions themselves, some of which may leave the window at once.
   void keep_leaving(std::size_t layer_idx, const kernels::KvView& fresh, std::size_t first_pos, std::size_t rows);
+  /// Undoes a step that was cut short after layers [0, layer_count) had stored `rows` rows past length(): windows are filled
+  /// again from the record, and pages go back. Where the record holds too few positions the cache is empty afterwards.
+  void abandon(std::size_t rows, std::size_t layer_count);
   /// All layers hold `count` more tokens now.
   void advance(std::size_t count);
 
