@@ -104,7 +104,7 @@ TEST_F(SaveLoad, GoesOnAsIfNeverSaved) {
         const auto conversation = must(engine->new_conversation());
         const Answer said = answer(*conversation, prompt_of(length), 5);
         must(conversation->save(path(), {}));
-        EXPECT_FALSE(engine->memory().conversations.front().parked) << "it is where it was";
+        EXPECT_FALSE(engine->memory().conversations.front().state == ConversationState::Parked) << "it is where it was";
         more = continued(prompt_of(length), said);
         expected = answer(*conversation, more);
       }
@@ -145,7 +145,7 @@ TEST_F(SaveLoad, WhereItLayMakesNoDifferenceToTheFile) {
     must(conversation->park());
     must(conversation->save(path(), {}));
     files.push_back(read_file(path()));
-    EXPECT_TRUE(engine->memory().conversations.front().parked) << "it stays where it was";
+    EXPECT_TRUE(engine->memory().conversations.front().state == ConversationState::Parked) << "it stays where it was";
     const auto other = must(engine->new_conversation());
     must(other->load(path()));
     must(other->save(path(), {}));
@@ -293,7 +293,7 @@ TEST_F(SaveLoad, AFailedSaveLosesNothing) {
   }
   EXPECT_EQ(conversation->save("/proc/chat", {}).error().code, ErrorCode::Io);
   EXPECT_TRUE(read_file(path()) == before);
-  EXPECT_FALSE(engine->memory().conversations.front().parked);
+  EXPECT_FALSE(engine->memory().conversations.front().state == ConversationState::Parked);
   const std::vector<std::int32_t> more = continued(prompt_of(100), said);
   const Answer next = answer(*conversation, more);
   EXPECT_EQ(next.usage.cached_tokens, 109U);

@@ -4,8 +4,10 @@
 // another kind, nested), another version, and files of other kinds.
 #include "engine/internal/saved_chat.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -78,7 +80,9 @@ std::string fault(const TempFolder& folder, const std::string& bytes) {
 
 template <typename T>
 std::string with(std::string bytes, std::size_t at, T value) {
-  if (bytes.size() >= at + sizeof value) std::memcpy(bytes.data() + at, &value, sizeof value);
+  std::array<char, sizeof(T)> raw;
+  std::memcpy(raw.data(), &value, sizeof value);
+  for (std::size_t idx = 0; idx < raw.size(); ++idx) bytes.at(at + idx) = raw[idx];
   return bytes;
 }
 
@@ -95,7 +99,8 @@ std::string sealed(std::string bytes) {
 std::string with_header(const std::string& json) {
   const std::string bytes = bytes_of(small_chat());
   const std::size_t old_size = write_saved_chat_header(small_chat()).size();
-  std::string changed = bytes.substr(0, kHeadBytes) + json + bytes.substr(kHeadBytes + old_size);
+  std::string changed = bytes.substr(0, kHeadBytes);
+  changed.append(json).append(bytes, kHeadBytes + old_size);
   return sealed(with(std::move(changed), kHeaderBytesAt, static_cast<std::uint32_t>(json.size())));
 }
 
@@ -204,7 +209,7 @@ TEST(SavedChat, WrongFactsUnderARightChecksumAreNamed) {
   for (const std::string key : {"model", "model_id", "kv", "messages", "role", "content", "global", "local", "arithmetic", "layers", "kv_heads", "head_dim", "window_tokens", "rewind_tokens",
                                 "first_kept", "record_base"}) {
     std::string missing = whole;
-    missing.replace(missing.find("\"" + key + "\":") + 1, 1, "-");
+    missing.at(missing.find(fmt::format("\"{}\":", key)) + 1) = '-';
     EXPECT_NE(fault(folder, with_header(missing)).find(" must be a"), std::string::npos) << key;
   }
   const auto replaced = [&](const std::string& from, const std::string& to) {
