@@ -21,11 +21,7 @@ Status Model::forward(KvCache& cache, std::span<const std::int32_t> tokens, std:
   EBB_TRY(begin_step(rows));
   EBB_TRY(lay_out({rows, rows - std::min(first_logit_row, rows), cache.options().widest()}));
   EBB_TRY(cache.reserve(rows));
-  if (Status passed = pass(cache, tokens, std::min(first_logit_row, rows)); !passed) {
-    // Some layers have stored rows over what their windows still needed.
-    EBB_TRY(cache.rewind(0));
-    return passed;
-  }
+  EBB_TRY(pass(cache, tokens, std::min(first_logit_row, rows)));
   cache.advance(rows);
   if (first_logit_row < rows) emit_logits(first_logit_row, rows, sink);
   return {};
