@@ -112,8 +112,8 @@ TEST(HomeFaults, AFailedStepLeavesTheConversationAsItWas) {
   EXPECT_GE(failures, 1U + 2 + 3);  // the step, two copies at the border into the card, pages of scratch
 }
 
-// A record too short for what the step overwrote: the conversation is empty, never wrong.
-TEST(HomeFaults, AStepCutShortPastTheRecordEmptiesTheConversation) {
+// A record too short for what the step overwrote: the conversation begins anew and is never wrong.
+TEST(HomeFaults, AStepCutShortPastTheRecordLosesTheConversation) {
   const std::vector<std::int32_t> ids = some_ids(44);
   const Logits wanted = host_logits(ids);
   SplitModel split;
@@ -124,6 +124,9 @@ TEST(HomeFaults, AStepCutShortPastTheRecordEmptiesTheConversation) {
   Logits rows;
   EXPECT_FALSE(split.forward(*cache, std::span(ids).subspan(30), rows));
   EXPECT_EQ(cache->length(), 0U);
+  EXPECT_FALSE(cache->can_rewind(10));
+  EXPECT_FALSE(split.forward(*cache, std::span(ids).subspan(30), rows));
+  must(cache->rewind(0));
   EXPECT_EQ(split.logits(*cache, ids, 64), wanted);
 }
 
