@@ -8,9 +8,10 @@
 #include <filesystem>
 #include <memory>
 #include <mutex>
-#include <numeric>
+#include <span>
 #include <vector>
 
+#include "base/check.h"
 #include "engine/conversation.h"
 #include "engine/engine.h"
 #include "engine/internal/conversation_state.h"
@@ -31,6 +32,8 @@ engine::Engine& the_engine() {
   }();
   return *opened;
 }
+
+void check(const Status& status) { EBB_CHECK(status.has_value(), "{}", status.error().message); }
 
 std::vector<std::int32_t> tokens_of(std::size_t count) {
   std::vector<std::int32_t> tokens(count, 20);
@@ -61,13 +64,13 @@ void decode_through_the_model(benchmark::State& state) {
   std::unique_ptr<model::KvCache> cache;
   const auto begin = [&] {
     cache = model::KvCache::create(engine.kv_pools, 999, engine.model->config(), engine.kv_options).value();
-    engine.model->forward(*cache, tokens_of(kStart), kStart - 1, [](std::size_t, std::span<const float>) {}).value();
+    check(engine.model->forward(*cache, tokens_of(kStart), kStart - 1, [](std::size_t, std::span<const float>) {}));
   };
   begin();
   const std::vector<std::int32_t> token = {20};
   for (auto _ : state) {
-    engine.model->forward(*cache, token, 0, [](std::size_t, std::span<const float> logits) { benchmark::DoNotOptimize(logits.data()); })
-        .value();
+    check(engine.model->forward(*cache, token, 0,
+                                [](std::size_t, std::span<const float> logits) { benchmark::DoNotOptimize(logits.data()); }));
     if (cache->length() == kLength) {
       state.PauseTiming();
       begin();
@@ -83,7 +86,7 @@ void books_of_a_step(benchmark::State& state) {
   std::unique_ptr<model::KvCache> cache =
       model::KvCache::create(engine.kv_pools, 998, engine.model->config(), engine.kv_options).value();
   for (auto _ : state) {
-    cache->reserve(1).value();
+    check(cache->reserve(1));
     cache->advance(1);
     if (cache->length() == kLength) {
       state.PauseTiming();

@@ -147,10 +147,12 @@ TEST_F(PoolLimit, ASnapshotsFiguresAreOfOneInstant) {
   Region kv = reserve(Tag::KvGlobal, 1);
   ASSERT_TRUE(kv.resize(10 * kPage));
   ASSERT_TRUE(kv.resize(8 * kPage));
-  const PagePool::Snapshot snapshot = pool.snapshot().value();
+  PagePool* const pools[] = {&pool};
+  const PagePool::Snapshot snapshot = PagePool::snapshot(pools);
+  const PagePool::Snapshot::Pool& seen = snapshot.pools.front();
   const LedgerSnapshot::Device& sums = snapshot.ledger.devices[pool.ledger_device()];
-  EXPECT_EQ(snapshot.driver.ours_bytes, sums.owned_bytes + sums.pooled_bytes);
-  EXPECT_EQ(snapshot.driver.ours_bytes, (snapshot.stats.mapped_pages + snapshot.stats.free_pages) * kPage);
+  EXPECT_EQ(seen.driver.ours_bytes, sums.owned_bytes + sums.pooled_bytes);
+  EXPECT_EQ(seen.driver.ours_bytes, (seen.stats.mapped_pages + seen.stats.free_pages) * kPage);
   EXPECT_EQ(sums.limit_bytes, 30 * kPage);
 }
 
