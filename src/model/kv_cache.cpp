@@ -81,7 +81,7 @@ Status KvCache::resize(std::size_t tokens) {
 Status KvCache::reserve(std::size_t count) {
   EBB_CHECK(length_ + count <= options_.max_tokens, "{} + {} tokens, room for {}", length_, count, options_.max_tokens);
   if (is_lost_) {
-    return fail(ErrorCode::Io, "the keys and values of this conversation were lost when a device refused pages it had mapped before; "
+    return fail(ErrorCode::Io, "the keys and values of this conversation were lost when a device failed in the middle of its work; "
                                "evaluate its tokens again");
   }
   EBB_TRY(restore());
@@ -119,18 +119,15 @@ void KvCache::abandon(std::size_t rows, std::size_t layer_count) {
   const std::size_t left = left_windows(length_);
   const std::size_t leaving_end = left_windows(length_ + rows);
   const bool has_local = std::ranges::find(config_.global, false) != config_.global.end();
-  if (has_local && leaving_end - left > options_.rewind_tokens) {
-    length_ = first_kept_ = record_base_ = 0;
-  } else {
-    for (std::size_t layer_idx = 0; layer_idx < layer_count; ++layer_idx) {
-      if (config_.global[layer_idx]) continue;
-      for (std::size_t pos = left; pos < std::min(leaving_end, length_); ++pos) {
-        copy_row(record(layer_idx), pos - record_base_, layer(layer_idx), pos);
-      }
+  if (has_local && leaving_end - left > options_.rewind_tokens) return lose();
+  for (std::size_t layer_idx = 0; layer_idx < layer_count; ++layer_idx) {
+    if (config_.global[layer_idx]) continue;
+    for (std::size_t pos = left; pos < std::min(leaving_end, length_); ++pos) {
+      copy_row(record(layer_idx), pos - record_base_, layer(layer_idx), pos);
     }
-    // The step's own rows took the oldest places of the record.
-    if (leaving_end > options_.rewind_tokens) first_kept_ = std::max(first_kept_, leaving_end - options_.rewind_tokens);
   }
+  // The step's own rows took the oldest places of the record.
+  if (leaving_end > options_.rewind_tokens) first_kept_ = std::max(first_kept_, leaving_end - options_.rewind_tokens);
   EBB_CHECK(resize(length_).has_value(), "shrinking back to {} tokens failed", length_);
 }
 

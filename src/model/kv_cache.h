@@ -89,7 +89,8 @@ class KvCache {
   /// `fresh` holds those positions themselves, some of which may leave the window at once.
   void keep_leaving(std::size_t layer_idx, const kernels::KvView& fresh, std::size_t first_pos, std::size_t rows);
   /// Undoes a step that was cut short after layers [0, layer_count) had stored `rows` rows past length(): windows are filled
-  /// again from the record, and pages go back. Where the record holds too few positions the cache is empty afterwards.
+  /// again from the record, and pages go back. A record of fewer rewind tokens than the step overwrote loses the
+  /// conversation, as reserve() says.
   void abandon(std::size_t rows, std::size_t layer_count);
   /// All layers hold `count` more tokens now.
   void advance(std::size_t count);
@@ -189,7 +190,7 @@ class KvCache {
   std::size_t first_kept_ = 0;   // positions [first_kept_, left_windows(length_)) can be restored
   std::size_t record_base_ = 0;  // the record counts positions from here, so that it grows from nothing after a drop
   bool parked_ = false;
-  bool is_lost_ = false;  // the driver kept pages of this cache; empty until rewind(0) says that the caller knows
+  bool is_lost_ = false;  // some rows are gone; empty until rewind(0) says that the caller knows
 };
 
 }  // namespace ebb::model

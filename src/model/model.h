@@ -71,7 +71,8 @@ class Model {
   [[nodiscard]] memory::PagePool* weights_at(UnitId unit) const;
 
   /// Evaluates `tokens` after what `cache` holds, and gives logits of rows [first_logit_row, tokens.size()) to `sink`;
-  /// pass tokens.size() for none. The cache holds the tokens on success and is as before on failure.
+  /// pass tokens.size() for none. The cache holds the tokens on success and is as before on failure; only where a copy
+  /// between homes failed and the rewind record is shorter than the step it is lost, as KvCache::reserve() says.
   /// Shape    1 to chunk_tokens ids, each below vocab_rows; they fit the cache, whose layers have the model's homes. The
   ///          model is loaded.
   /// Errors   OutOfMemory; Io; DeviceLost.

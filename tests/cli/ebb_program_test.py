@@ -301,10 +301,8 @@ class SavedChat(Folder):
         self.assertIn("4 messages saved", one.err)
         other = self.chat(f"/load {file}", "And then?")
         self.assertIn("4 messages loaded, with ", other.err)
-        *_, last = one.err.split("\nprompt ")
-        *_, resumed = other.err.split("\nprompt ")
-        told = re.compile(r"\d+ tokens \(\d+ kept from before\)")
-        self.assertEqual(told.search(last).group(), told.search(resumed).group())
+        told = re.compile(r"prompt \d+ tokens \(\d+ kept from before\)")
+        self.assertEqual(told.findall(one.err)[-1], told.findall(other.err)[-1])
         self.assertTrue(one.out.endswith(other.out), (one.out, other.out))
 
     def test_refusals_are_clear_and_the_chat_goes_on(self):  # S3, X8

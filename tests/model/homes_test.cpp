@@ -31,7 +31,7 @@ const std::vector<Homes>& all_homes() {
 TEST(Homes, LogitsAreTheSameToTheBit) {
   const std::vector<std::int32_t> ids = some_ids();
   const model::ModelOptions exact{Arithmetic::Exact, 2, 64}, packed{Arithmetic::Quantized, 2, 64};
-  for (const char* file : {"gguf/t0-base-q8_0.gguf", "text/t2-head128"}) {
+  for (const char* file : {"gguf/t0-base-q8_0.gguf", "text/t4-untied-13"}) {
     for (const model::ModelOptions& options : {exact, packed}) {
       const Logits wanted = host_logits(ids, 64, file, options);
       for (const Homes& homes : all_homes()) {

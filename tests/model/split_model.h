@@ -25,7 +25,7 @@ namespace ebb::tests {
 /// Homes are indices of cards; kHost is the host.
 inline constexpr std::size_t kHost = 9;
 struct Homes {
-  std::vector<std::size_t> layers = {0, 0, 1, 1, 2, 2};
+  std::vector<std::size_t> layers = {0, 0, 1, 1, 2, 2};  // stretched over models of more layers
   std::size_t output = 2;
 };
 
@@ -56,7 +56,7 @@ class SplitModel {
 
   [[nodiscard]] Status load() {
     model::Placement placement;
-    for (const std::size_t home : homes_.layers) placement.layers.push_back(&pool(home));
+    placement.layers = layer_pools(must(model::read_config(*store_)).layers);
     placement.output = &pool(homes_.output);
     placement.host = host_.get();
     auto loaded = model::Model::load(*store_, placement, options_);
@@ -68,7 +68,7 @@ class SplitModel {
 
   [[nodiscard]] std::unique_ptr<model::KvCache> new_cache(std::size_t rewind_tokens = 64) {
     model::KvPools pools;
-    for (const std::size_t home : homes_.layers) pools.layers.push_back(&pool(home));
+    pools.layers = layer_pools(model_->config().layers);
     pools.host = host_.get();
     const kernels::KvTypes types{kernels::KvType::F16, kernels::KvType::F16};
     return must(model::KvCache::create(pools, 1, model_->config(), {types, types, 1024, rewind_tokens}));
@@ -111,6 +111,12 @@ class SplitModel {
   }
 
  private:
+  [[nodiscard]] std::vector<memory::PagePool*> layer_pools(std::size_t layers) {
+    std::vector<memory::PagePool*> pools;
+    for (std::size_t idx = 0; idx < layers; ++idx) pools.push_back(&pool(homes_.layers[idx * homes_.layers.size() / layers]));
+    return pools;
+  }
+
   Homes homes_;
   model::ModelOptions options_;
   std::unique_ptr<device::HostDevice> host_device_;
