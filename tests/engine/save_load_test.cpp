@@ -89,7 +89,8 @@ class SaveLoad : public ::testing::Test {
     if (code != ErrorCode::OutOfMemory) {
       EXPECT_EQ(next.usage.cached_tokens, before.size() - 1);
     }
-    expect_equal(next, cold_run(before, 1));
+    const auto fresh = must(Engine::open(options));
+    expect_equal(next, answer(*must(fresh->new_conversation()), before, 1));
   }
 
   TempFolder folder_;

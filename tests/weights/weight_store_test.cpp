@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <filesystem>
+#include <fstream>
 #include <memory>
 #include <string>
 #include <vector>
@@ -13,6 +14,7 @@
 #include "memory/ledger.h"
 #include "memory/page_pool.h"
 #include "support/must.h"
+#include "support/temp_folder.h"
 
 namespace ebb::weights {
 namespace {
@@ -40,6 +42,30 @@ TEST(WeightStore, FoldsTheOneIntoNormsOfBothFormats) {
     const float* right = gguf.store->norm(part, 3);
     for (std::size_t col = 0; col < 64; ++col) EXPECT_EQ(left[col], right[col]) << col;
   }
+}
+
+/// The same model with one byte of its file changed.
+std::string identity_with(const std::filesystem::path& gguf, std::size_t at_from_end) {
+  const tests::TempFolder folder;
+  std::filesystem::copy_file(gguf, folder.path() / "m.gguf");
+  std::fstream file(folder.path() / "m.gguf", std::ios::in | std::ios::out | std::ios::binary);
+  file.seekg(-static_cast<std::streamoff>(at_from_end), std::ios::end);
+  const char byte = static_cast<char>(file.get() ^ 1);
+  file.seekp(-static_cast<std::streamoff>(at_from_end), std::ios::end);
+  file.put(byte);
+  file.close();
+  return Opened(folder.path() / "m.gguf").store->identity().hex();
+}
+
+// S3: what a saved chat names its model by. The last tensor of the file ends within an alignment of its end.
+TEST(WeightStore, IdentityTellsWeightsApart) {
+  const std::filesystem::path gguf = vectors() / "gguf" / "t0-base-f32.gguf";
+  const std::string whole = Opened(gguf).store->identity().hex();
+  EXPECT_EQ(Opened(gguf).store->identity().hex(), whole);
+  EXPECT_NE(identity_with(gguf, 64), whole) << "trained a little further";
+  EXPECT_NE(Opened(vectors() / "gguf" / "t0-base-q8_0.gguf").store->identity().hex(), whole);
+  EXPECT_NE(Opened(vectors() / "text" / "t7-big-residual").store->identity().hex(),
+            Opened(vectors() / "text" / "t0-base").store->identity().hex());
 }
 
 TEST(WeightStore, FindsTheSameMatricesInBothFormats) {
