@@ -94,7 +94,7 @@ Result<Answer> Conversation::generate(std::span<const std::int32_t> prompt, cons
     answer.tokens.push_back(id);
     history.push_back(id);
     const TokenLogProbs* log_probs_of_token = nullptr;
-    if (options.log_probs >= 0) log_probs_of_token = &answer.log_probs.emplace_back(std::move(next_log_probs));
+    if (options.log_probs >= 0) log_probs_of_token = &answer.log_probs.emplace_back(std::exchange(next_log_probs, {}));
     if (!options.ignore_end && ends_generation(special, id)) {
       answer.finish = FinishReason::EndToken;
       break;

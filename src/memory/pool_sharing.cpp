@@ -128,7 +128,7 @@ Status PagePool::make_private(Range& range, std::size_t first_slot) {
     now_.free_pages += pages.size();
   }
   copies.closed = true;
-  const Status waited = wait_for_streams();
+  Status waited = wait_for_streams();
   collect_locked(nullptr, options_.keep_free_pages);
   publish_stats();
   if (!outcome) return explain(std::move(outcome).error(), range, page_count * page_bytes_);
