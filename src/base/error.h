@@ -7,6 +7,7 @@
 #include <string>
 #include <tl/expected.hpp>
 #include <utility>
+#include <vector>
 
 namespace ebb {
 
@@ -27,7 +28,12 @@ struct MemoryFacts {
   std::size_t wanted_bytes = 0;
   std::size_t free_bytes = 0;
   std::size_t reclaimable_bytes = 0;
-  std::string tag;
+  std::string tag = {};
+  std::size_t device = 0;              // the ledger's number of it; 0 is the host
+  std::vector<std::string> owners = {};     // who holds most there, with bytes
+  std::vector<std::string> tried = {};      // what was given up before this refusal
+  std::vector<std::string> remedies = {};   // what would help, cheapest first, with numbers
+  bool later = false;                  // could fit once others let go
 };
 
 struct Error {

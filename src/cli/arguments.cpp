@@ -26,15 +26,29 @@ struct NamedCommand {
   const char* name;
   Command command;
 };
-constexpr std::array<NamedCommand, 7> kCommands{{{"run", Command::Run},
+constexpr std::array<NamedCommand, 10> kCommands{{{"run", Command::Run},
                                                  {"chat", Command::Chat},
                                                  {"tokenize", Command::Tokenize},
                                                  {"perplexity", Command::Perplexity},
+                                                 {"plan", Command::Plan},
+                                                 {"memory", Command::Memory},
                                                  {"bench", Command::BenchSpeed},
+                                                 {"soak", Command::Soak},
                                                  {"doctor", Command::Doctor},
                                                  {"--list-devices", Command::ListDevices}}};
 
 tl::unexpected<Error> wrong_use(std::string message) { return fail(ErrorCode::InvalidArgument, std::move(message)); }
+
+// What `ebb bench` shall measure; with -h alone its help is that of `bench speed`.
+Result<Command> take_bench(std::span<const std::string>& words) {
+  const std::string kind = words.empty() ? "" : words.front();
+  if (kind == "-h" || kind == "--help") return Command::BenchSpeed;
+  if (kind != "speed" && kind != "memory") {
+    return wrong_use("ebb bench needs to know what to measure: ebb bench speed, or ebb bench memory");
+  }
+  words = words.subspan(1);
+  return kind == "speed" ? Command::BenchSpeed : Command::BenchMemory;
+}
 
 // Takes the command's name off the front of `words`.
 Result<Command> take_command(std::span<const std::string>& words) {
@@ -52,14 +66,7 @@ Result<Command> take_command(std::span<const std::string>& words) {
         fmt::format("unknown command '{}'{} (ebb -h lists the commands)", name, did_you_mean(name, names)));
   }
   words = words.subspan(1);
-  if (named->command == Command::BenchSpeed) {
-    const bool help = !words.empty() && (words.front() == "-h" || words.front() == "--help");
-    if (words.empty() || (words.front() != "speed" && !help)) {
-      return wrong_use("ebb bench needs to know what to measure: ebb bench speed");
-    }
-    if (!help) words = words.subspan(1);
-  }
-  return named->command;
+  return named->command == Command::BenchSpeed ? take_bench(words) : named->command;
 }
 
 // The flag as the user typed it, for messages about its normalised form.
@@ -169,14 +176,21 @@ Status settle(const GivenValues& given, const Environment& environment, const st
   return {};
 }
 
-Status settle_kv_type(Options& options) {
-  if (!options.key_type.empty() && !options.value_type.empty() && options.key_type != options.value_type) {
-    return wrong_use(fmt::format(
-        "-ctk {} and -ctv {} differ; keys and values are kept in one type, so give only one of the two flags",
-        options.key_type, options.value_type));
-  }
-  options.engine.kv_type = options.key_type.empty() ? options.value_type : options.key_type;
-  return {};
+Status refuse_two_limits(const GivenValues& given) {
+  const auto said = [&](std::string_view name) {
+    return std::ranges::any_of(given, [&](const auto& entry) { return entry.first->name == name; });
+  };
+  if (!said("memory-limit") || !said("gpu-memory-utilization")) return {};
+  return wrong_use("--memory-limit and --gpu-memory-utilization say the same thing; give one of them");
+}
+
+// One type alone leaves the other as it is without flags.
+void settle_kv_type(Options& options) {
+  if (options.key_type.empty() && options.value_type.empty()) return;
+  const std::string usual = options.engine.exact ? "f32" : "f16";
+  const std::string& keys = options.key_type.empty() ? usual : options.key_type;
+  const std::string& values = options.value_type.empty() ? usual : options.value_type;
+  options.engine.kv_type = keys == values ? keys : keys + "/" + values;
 }
 
 }  // namespace
@@ -215,9 +229,10 @@ Result<Invocation> parse_arguments(std::span<const std::string> words, const Env
       return invocation;  // help is there whatever else is wrong
     }
   }
+  EBB_TRY(refuse_two_limits(given));
   EBB_TRY_ASSIGN(const std::vector<ConfigEntry> config, find_config(given, environment));
   EBB_TRY(settle(given, environment, config, command, invocation.options));
-  EBB_TRY(settle_kv_type(invocation.options));
+  settle_kv_type(invocation.options);
   invocation.options.engine.chunk_tokens =
       std::min(invocation.options.engine.chunk_tokens, invocation.options.batch_tokens);
   return invocation;

@@ -9,6 +9,7 @@
 #include "cli/bench_report.h"
 #include "cli/commands.h"
 #include "cli/open_model.h"
+#include "cli/random_tokens.h"
 #include "cli/terminal.h"
 #include "engine/conversation.h"
 
@@ -16,17 +17,9 @@ namespace ebb::cli {
 
 namespace {
 
-using Tokens = std::vector<std::int32_t>;
-
-// Ids past the first 1,000, which hold control, unused and byte tokens in Gemma's vocabulary.
 Tokens random_prompt(const engine::Engine& model, std::size_t count, std::mt19937_64& random) {
-  const auto vocabulary = static_cast<std::int32_t>(model.info().vocabulary);
-  const std::int32_t first = vocabulary > 2000 ? 1000 : 0;
-  Tokens tokens{model.bos()};
-  while (tokens.size() < count) {
-    tokens.push_back(first + static_cast<std::int32_t>(random() % static_cast<std::uint64_t>(vocabulary - first)));
-  }
-  tokens.resize(count);
+  Tokens tokens = random_tokens(model, count - 1, random);
+  tokens.insert(tokens.begin(), model.bos());
   return tokens;
 }
 

@@ -5,7 +5,6 @@
 #include <array>
 #include <cstdio>
 
-#include "base/bytes.h"
 #include "cli/answer_report.h"
 #include "cli/chat_file.h"
 #include "cli/commands.h"
@@ -13,6 +12,7 @@
 #include "cli/memory_table.h"
 #include "cli/model_path.h"
 #include "cli/open_model.h"
+#include "cli/receipt_report.h"
 #include "cli/suggest.h"
 #include "cli/terminal.h"
 #include "engine/chat.h"
@@ -28,11 +28,11 @@ struct CommandHelp {
 };
 constexpr std::array<CommandHelp, 10> kCommandHelp{
     {{"/reset", "", "new conversation; its memory goes back to the device"},
-     {"/clear", "", "the same"},
+     {"/clear", "[all]", "give all memory back but weights and open chats; with all those too, until they are needed"},
      {"/memory", "", "what holds memory, by device and kind"},
      {"/regen", "", "another answer to the last message"},
-     {"/save", "FILE", "write the conversation as JSON"},
-     {"/load", "FILE", "go on with a saved conversation"},
+     {"/save", "FILE", "write the chat, ready to go on with; NAME.json: its texts alone"},
+     {"/load", "FILE", "go on with a saved chat of either form"},
      {"/system", "TEXT", "instructions before the conversation; none without TEXT"},
      {"/help", "", "this list"},
      {"/exit", "", "leave; so does Ctrl-D"},
@@ -131,10 +131,12 @@ class ChatScreen {
     const std::size_t begin = space == std::string::npos ? space : line.find_first_not_of(" \t", space);
     const std::string argument =
         begin == std::string::npos ? "" : line.substr(begin, line.find_last_not_of(" \t\n") + 1 - begin);
-    if (name == "/reset" || name == "/clear") {
-      note(fmt::format("new conversation; {} given back to the device", format_bytes(chat_.reset())));
+    if (name == "/reset") {
+      note("new conversation; " + receipt_line(chat_.reset()));
+    } else if (name == "/clear") {
+      clear(argument);
     } else if (name == "/memory") {
-      print(memory_table(model_.memory()));
+      print(memory_table(model_.memory(), stdout_has_colours()));
     } else if (name == "/regen") {
       answer(
           [&](const auto& sink, const auto& progress) { return chat_.regenerate(options_.generate, sink, progress); });
@@ -157,6 +159,11 @@ class ChatScreen {
     }
   }
 
+  void clear(const std::string& argument) {
+    if (!argument.empty() && argument != "all") return warn("/clear takes nothing, or the word all");
+    print(receipt_text(model_.reclaim(engine::Level::Full, argument == "all")));
+  }
+
   // Without the system text, which is kept apart.
   [[nodiscard]] std::vector<engine::ChatMessage> spoken() const {
     std::vector<engine::ChatMessage> messages = chat_.messages();
@@ -167,29 +174,34 @@ class ChatScreen {
   void save(const std::string& file) {
     if (file.empty()) return warn("/save needs a file: /save FILE");
     const std::filesystem::path path = expand_home(file, process_environment());
-    const ChatRecord record{model_.info().name, system_, spoken()};
-    if (const Status saved = save_chat(path, record); !saved) {
-      report(saved.error());
-      return;
-    }
-    note(fmt::format("{} messages saved to {}", record.messages.size(), path.string()));
+    const bool text_alone = path.extension() == ".json";
+    const Status saved = text_alone ? save_chat(path, {model_.info().name, system_, spoken()}) : chat_.save(path);
+    if (!saved) return refuse(saved.error());
+    note(text_alone ? fmt::format("{} messages saved to {}; their tokens will be evaluated again", spoken().size(), path.string())
+                    : fmt::format("{} messages saved to {}, with {} evaluated tokens", spoken().size(), path.string(),
+                                  chat_.conversation().tokens().size()));
   }
 
   void load(const std::string& file) {
     if (file.empty()) return warn("/load needs a file: /load FILE");
-    Result<ChatRecord> record = load_chat(expand_home(file, process_environment()));
-    if (!record) {
-      report(record.error());
-      return;
-    }
-    if (const Status set = chat_.set_messages(std::move(record->messages)); !set) {
-      report(set.error());
-      return;
-    }
+    const std::filesystem::path path = expand_home(file, process_environment());
+    if (is_text_chat(path)) return load_texts(path);
+    if (const Status loaded = chat_.load(path); !loaded) return refuse(loaded.error());
+    const std::vector<engine::ChatMessage>& messages = chat_.messages();
+    system_ = !messages.empty() && messages.front().role == "system" ? messages.front().text : "";
+    note(fmt::format("{} messages loaded, with {} evaluated tokens", spoken().size(), chat_.conversation().tokens().size()));
+  }
+
+  void load_texts(const std::filesystem::path& path) {
+    Result<ChatRecord> record = load_chat(path);
+    if (!record) return refuse(record.error());
+    if (const Status set = chat_.set_messages(std::move(record->messages)); !set) return refuse(set.error());
     set_system(record->system);
     note(fmt::format("{} messages loaded", spoken().size()));
     if (record->model != model_.info().name) note(fmt::format("they were written with {}", record->model));
   }
+
+  static void refuse(const Error& error) { static_cast<void>(report(error)); }
 
   void set_system(const std::string& text) {
     system_ = text;

@@ -1,14 +1,13 @@
 #include "cli/chat_file.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-#include <cerrno>
-#include <cstring>
+#include <fstream>
 #include <nlohmann/json.hpp>
+#include <span>
+#include <system_error>
 
+#include "base/file_replacement.h"
 #include "cli/prompt_source.h"
 
 namespace ebb::cli {
@@ -19,20 +18,6 @@ using Json = nlohmann::ordered_json;
 
 constexpr const char* kFormat = "ebb-chat";
 constexpr int kVersion = 1;
-
-tl::unexpected<Error> io_fault(const std::filesystem::path& path, std::string_view what) {
-  return fail(ErrorCode::Io, fmt::format("{}: {}: {}", path.string(), what, std::strerror(errno)));
-}
-
-bool write_all(int descriptor, std::string_view text) {
-  while (!text.empty()) {
-    const ssize_t count = write(descriptor, text.data(), text.size());
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) return false;
-    text.remove_prefix(static_cast<std::size_t>(count));
-  }
-  return fsync(descriptor) == 0;
-}
 
 Result<std::string> text_member(const Json& object, const char* key, const std::string& where) {
   const auto member = object.find(key);
@@ -83,16 +68,16 @@ Status save_chat(const std::filesystem::path& path, const ChatRecord& record) {
   }
   const std::string text = root.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 
-  std::string fresh = path.string() + ".XXXXXX";
-  const int descriptor = mkstemp(fresh.data());
-  if (descriptor < 0) return io_fault(path, "cannot be written");
-  const bool written = write_all(descriptor, text) && close(descriptor) == 0;
-  if (!written || rename(fresh.c_str(), path.c_str()) != 0) {
-    const auto fault = io_fault(path, "cannot be written");
-    unlink(fresh.c_str());
-    return fault;
-  }
-  return {};
+  EBB_TRY_ASSIGN(FileReplacement file, FileReplacement::create(path));
+  EBB_TRY(file.write(std::as_bytes(std::span(text))));
+  return file.commit();
+}
+
+bool is_text_chat(const std::filesystem::path& path) {
+  if (std::error_code unreadable; !std::filesystem::is_regular_file(path, unreadable)) return false;
+  std::ifstream file(path, std::ios::binary);
+  char first = 0;
+  return file >> first && first == '{';
 }
 
 Result<ChatRecord> load_chat(const std::filesystem::path& path) {

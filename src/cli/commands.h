@@ -12,6 +12,10 @@ namespace ebb::cli {
 [[nodiscard]] Result<int> run_tokenize(const Options& options);
 [[nodiscard]] Result<int> run_perplexity(const Options& options);
 [[nodiscard]] Result<int> run_bench_speed(const Options& options);
+[[nodiscard]] Result<int> run_memory(const Options& options);
+[[nodiscard]] Result<int> run_bench_memory(const Options& options);
+[[nodiscard]] Result<int> run_soak(const Options& options);
+[[nodiscard]] Result<int> run_plan(const Options& options);
 [[nodiscard]] Result<int> run_doctor(const Options& options);
 [[nodiscard]] Result<int> run_list_devices(const Options& options);
 

@@ -1,4 +1,5 @@
-// config.yaml: the settings a user keeps. Keys are flags with _ for -; values are those of the flags.
+// config.yaml: the settings a user keeps. Keys are flags with _ for -, those about memory in the block
+// memory_management; values are those of the flags.
 // Refuses what it does not know, with file, line, key and what is allowed. Called by arguments.cpp.
 #pragma once
 
@@ -13,7 +14,7 @@ namespace ebb::cli {
 
 struct ConfigEntry {
   const Setting* setting = nullptr;
-  std::vector<std::string> values;  // one, or the list of a repeatable setting
+  std::vector<std::string> values;  // one, or the items of a repeatable setting
   std::size_t line = 0;             // from 1
 };
 

@@ -102,7 +102,7 @@ constexpr std::array<ForeignVariable, 10> kForeignVariables{
     {{"LLAMA_API_KEY", "no counterpart: Ebb serves nothing yet"},
      {"OLLAMA_HOST", "no counterpart: Ebb serves nothing yet"},
      {"OLLAMA_MODELS", "EBB_CACHE (models are in its folder models)"},
-     {"OLLAMA_KEEP_ALIVE", "no counterpart: a model is open while a command runs"},
+     {"OLLAMA_KEEP_ALIVE", "--sleep-idle-seconds, EBB_SLEEP_IDLE_SECONDS"},
      {"OLLAMA_CONTEXT_LENGTH", "-c, EBB_CTX_SIZE"},
      {"OLLAMA_KV_CACHE_TYPE", "-ctk, EBB_CACHE_TYPE_K"},
      {"OLLAMA_NUM_PARALLEL", "no counterpart: one conversation at a time"},

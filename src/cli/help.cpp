@@ -18,7 +18,7 @@ struct CommandText {
   const char* usage;
   const char* text;
 };
-constexpr std::array<CommandText, 7> kTexts{{
+constexpr std::array<CommandText, 11> kTexts{{
     {Command::Run, "ebb run -p TEXT [flags]",
      "Prints one answer: the answer alone on stdout, everything else on stderr. An instruct model answers the text; a "
      "base\n"
@@ -45,6 +45,29 @@ constexpr std::array<CommandText, 7> kTexts{{
      "to\n"
      "warm up, and the peak memory of the process.\n\n"
      "  ebb bench speed -m model.gguf -p 512,2048 -n 128 -r 7 -o csv\n"},
+    {Command::Plan, "ebb plan [--json] [flags]",
+     "Whether a model fits, before anything is loaded: bytes by device and kind, where each layer goes, and what to "
+     "change\n"
+     "when it does not fit. Reads headers only; the devices may be pretended ones.\n\n"
+     "  ebb plan -m gemma-3-12b-it-q4_0.gguf -dev fake:24GiB -c 32768\n"
+     "  ebb plan -m gemma-3-27b-it-q4_0.gguf -dev fake:16GiB,fake:8GiB -c 0 -ctk q8_0 -ctv q8_0 --json\n"},
+    {Command::Memory, "ebb memory [--watch] [--json] [flags]",
+     "What memory holds, by device and kind, as the devices count it. Without -m it shows this machine's devices; with "
+     "-m "
+     "it\n"
+     "opens the model first and shows what was planned beside what is held.\n\n"
+     "  ebb memory --watch\n"
+     "  ebb memory -m gemma-3-12b-it-q4_0.gguf -dev fake:24GiB --json\n"},
+    {Command::BenchMemory, "ebb bench memory [flags]",
+     "What a chat costs and gives back: the same turns under four strategies (none, after each answer, also every N "
+     "turns,\n"
+     "three levels), and resets after short and long chats; bytes by the device's own count.\n\n"
+     "  ebb bench memory -m gemma-3-270m.gguf -dev fake:24GiB --turns 10 --svg memory.svg\n"},
+    {Command::Soak, "ebb soak [--turns N] [--time S] [flags]",
+     "Chats with turns, resets, stopped answers and parking, several side by side with -np, and prints what stays "
+     "held\n"
+     "after each round. Fails when that floor creeps upwards.\n\n"
+     "  ebb soak -m gemma-3-270m.gguf --turns 2000 -np 4\n"},
     {Command::Doctor, "ebb doctor [flags]",
      "What this machine has, whether the model opens, which variables are set, and what to do about each fault.\n"},
     {Command::ListDevices, "ebb --list-devices [-dev LIST]",
@@ -55,12 +78,13 @@ struct GroupTitle {
   Group group;
   const char* title;
 };
-constexpr std::array<GroupTitle, 5> kGroups{
+constexpr std::array<GroupTitle, 6> kGroups{
     {{Group::Prompt, "What is asked"},
      {Group::Answer, "How long"},
      {Group::Sampling, "How the next token is chosen (in this order after the penalties: top-k, top-p, min-p, temp)"},
      {Group::Output, "What is printed"},
-     {Group::Model, "The model and how it runs"}}};
+     {Group::Model, "The model and how it runs"},
+     {Group::Memory, "Memory (in config.yaml: the block memory_management)"}}};
 
 // "-c, --ctx-size N": short spellings first, as people type them.
 std::string flag_column(const Setting& setting) {
@@ -93,7 +117,11 @@ std::string general_help() {
          "  ebb run -p TEXT                 one answer on stdout; reads a pipe\n"
          "  ebb tokenize TEXT               text to token ids, and back with --decode\n"
          "  ebb perplexity -f FILE          how surprised the model is by a text\n"
+         "  ebb plan                        does the model fit, where does each part go\n"
+         "  ebb memory [--watch]            what holds memory, by device and kind\n"
          "  ebb bench speed                 tokens a second, and peak memory\n"
+         "  ebb bench memory                what a chat holds and gives back, by strategy\n"
+         "  ebb soak                        turns and resets for hours; fails when memory creeps\n"
          "  ebb doctor                      what is here, and what to mend\n"
          "  ebb --list-devices, --version\n\n"
          "First steps\n"
@@ -103,7 +131,9 @@ std::string general_help() {
          "Settings\n"
          "  The command line wins, then variables (EBB_MODEL for --model, EBB_CTX_SIZE for --ctx-size, ...), then "
          "config.yaml\n"
-         "  in $XDG_CONFIG_HOME/ebb or ~/.config/ebb, or the file --config names (keys: model, ctx_size, temp, ...).\n"
+         "  in $XDG_CONFIG_HOME/ebb or ~/.config/ebb, or the file --config names (keys: model, ctx_size, temp, ...; "
+         "about\n"
+         "  memory: the block memory_management).\n"
          "  -m takes a file, a folder, or a name in ~/.cache/ebb/models ($EBB_CACHE/models).\n\n"
          "Exit codes: 0 done, 1 failed, 2 wrong use, 130 stopped by Ctrl-C.\n";
 }

@@ -21,6 +21,10 @@ enum class Command : std::uint32_t {
   BenchSpeed = 16,
   Doctor = 32,
   ListDevices = 64,
+  Plan = 128,
+  Memory = 256,
+  BenchMemory = 512,
+  Soak = 1024,
 };
 
 enum class TokenView : std::uint8_t { Ids, Pieces, Json };
@@ -32,7 +36,7 @@ struct Options {
   engine::EngineOptions engine;
   engine::GenerateOptions generate;
   std::size_t batch_tokens = 2048;
-  std::string key_type, value_type;  // KV types as written; equal once checked
+  std::string key_type, value_type;  // KV types as written; together they are engine.kv_type
   int verbosity = 1;                 // 0 errors only, 1 progress and timings, 2 the model too
   bool help = false;
 
@@ -54,6 +58,14 @@ struct Options {
   std::vector<std::size_t> answer_sizes{128};
   int repetitions = 5;
   TableFormat format = TableFormat::Markdown;
+
+  bool watch = false;  // of `ebb memory`
+
+  std::size_t turns = 0;         // of `ebb bench memory` and `ebb soak`; 0 = the command's own
+  std::size_t turn_tokens = 0;   // of one message; 0 = the command's own
+  std::size_t reply_tokens = 0;  // of one answer; 0 = the command's own
+  std::string svg_file;
+  std::size_t soak_seconds = 0;  // 0 = as long as the turns take
 };
 
 }  // namespace ebb::cli

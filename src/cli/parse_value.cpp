@@ -27,6 +27,18 @@ Result<float> parse_real(std::string_view text, float lowest, float highest) {
   return static_cast<float>(value);
 }
 
+Result<double> parse_share(std::string_view text) {
+  const bool percent = text.ends_with('%');
+  if (percent) text.remove_suffix(1);
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (percent) value /= 100;
+  if (error != std::errc() || end != text.data() + text.size() || !(value > 0) || value > 1) {
+    return fail(ErrorCode::InvalidArgument, "use a share above 0 and up to 1, such as 0.8 or 80%");
+  }
+  return value;
+}
+
 Result<bool> parse_switch(std::string_view text) {
   for (const std::string_view yes : {"true", "yes", "on", "1"}) {
     if (text == yes) return true;

@@ -13,6 +13,8 @@ namespace ebb::cli {
 
 [[nodiscard]] Result<std::int64_t> parse_integer(std::string_view text, std::int64_t lowest, std::int64_t highest);
 [[nodiscard]] Result<float> parse_real(std::string_view text, float lowest, float highest);
+/// A share above 0 up to 1: "0.8" or "80%".
+[[nodiscard]] Result<double> parse_share(std::string_view text);
 /// true, false, yes, no, on, off, 1, 0.
 [[nodiscard]] Result<bool> parse_switch(std::string_view text);
 /// "512,2048"

@@ -25,6 +25,14 @@ Result<int> run_command(Command command, const Options& options) {
       return run_perplexity(options);
     case Command::BenchSpeed:
       return run_bench_speed(options);
+    case Command::Plan:
+      return run_plan(options);
+    case Command::Memory:
+      return run_memory(options);
+    case Command::BenchMemory:
+      return run_bench_memory(options);
+    case Command::Soak:
+      return run_soak(options);
     case Command::Doctor:
       return run_doctor(options);
     case Command::ListDevices:

@@ -11,8 +11,9 @@ namespace {
 const std::vector<Setting>& table() {
   static const std::vector<Setting> rows = [] {
     std::vector<Setting> all = model_settings();
-    const std::vector<Setting> others = answer_settings();
-    all.insert(all.end(), others.begin(), others.end());
+    for (const std::vector<Setting>& others : {memory_settings(), answer_settings()}) {
+      all.insert(all.end(), others.begin(), others.end());
+    }
     return all;
   }();
   return rows;
@@ -56,6 +57,7 @@ std::string environment_name(const Setting& setting) {
 }
 
 std::string config_key(const Setting& setting) {
+  if (!setting.place.key.empty()) return std::string(setting.place.key);
   return transformed(setting.name, [](char c) { return c == '-' ? '_' : c; });
 }
 

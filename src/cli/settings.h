@@ -13,7 +13,14 @@
 
 namespace ebb::cli {
 
-enum class Group : std::uint8_t { Model, Prompt, Sampling, Answer, Output };
+enum class Group : std::uint8_t { Model, Memory, Prompt, Sampling, Answer, Output };
+
+/// Where config.yaml has a setting, when it is not a line `ctx_size: ...` of its own.
+struct ConfigPlace {
+  std::string_view section;  // "memory_management"; empty = the top
+  std::string_view key;      // "idle_unload"; empty = the flag's name with _ for -
+  bool list = false;         // may be a YAML list; its items arrive joined by commas, as the flag has them
+};
 
 struct Setting {
   std::string_view name;                  // "ctx-size": the flag without its dashes
@@ -26,6 +33,7 @@ struct Setting {
   bool repeatable;         // each use adds
   /// Errors   InvalidArgument: what is allowed; the caller puts the flag and the text in front.
   Status (*apply)(Options& options, std::string_view text);
+  ConfigPlace place = {};
 };
 
 [[nodiscard]] std::span<const Setting> settings();
@@ -36,7 +44,7 @@ struct Setting {
 /// Every spelling of a command's flags, the long one of each row first.
 [[nodiscard]] std::vector<std::string> spellings(Command command);
 
-/// "ctx-size" to "EBB_CTX_SIZE" and to "ctx_size".
+/// "ctx-size" to "EBB_CTX_SIZE", and to "ctx_size", the key in its section.
 [[nodiscard]] std::string environment_name(const Setting& setting);
 [[nodiscard]] std::string config_key(const Setting& setting);
 

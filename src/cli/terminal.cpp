@@ -37,15 +37,14 @@ void on_interrupt(int) {
   errno = kept;
 }
 
-bool colours_allowed() {
+bool colours_allowed(bool is_terminal) {
   const char* no_color = std::getenv("NO_COLOR");
   const char* term = std::getenv("TERM");
-  return stderr_is_terminal() && (no_color == nullptr || *no_color == '\0') && term != nullptr &&
-         std::strcmp(term, "dumb") != 0;
+  return is_terminal && (no_color == nullptr || *no_color == '\0') && term != nullptr && std::strcmp(term, "dumb") != 0;
 }
 
 void say(std::string_view kind, std::string_view colour, std::string_view text) {
-  const bool coloured = colours_allowed() && !colour.empty();
+  const bool coloured = colours_allowed(stderr_is_terminal()) && !colour.empty();
   const std::string line =
       fmt::format("ebb: {}{}{}{}\n", coloured ? colour : "", kind, coloured ? "\033[0m" : "", text);
   std::fputs(line.c_str(), stderr);
@@ -56,6 +55,7 @@ void say(std::string_view kind, std::string_view colour, std::string_view text) 
 bool stdin_is_terminal() { return isatty(STDIN_FILENO) != 0; }
 bool stdout_is_terminal() { return isatty(STDOUT_FILENO) != 0; }
 bool stderr_is_terminal() { return isatty(STDERR_FILENO) != 0; }
+bool stdout_has_colours() { return colours_allowed(stdout_is_terminal()); }
 
 void install_signal_handlers() {
   if (pipe2(interrupt_pipe.data(), O_CLOEXEC | O_NONBLOCK) != 0) interrupt_pipe = {-1, -1};
@@ -78,6 +78,17 @@ bool wait_readable(int descriptor) {
   std::array<pollfd, 2> watched{{{descriptor, POLLIN, 0}, {interrupt_pipe[0], POLLIN, 0}}};
   while (!interrupted()) {
     if (poll(watched.data(), watched.size(), -1) >= 0 || errno != EINTR) return !interrupted();
+  }
+  return false;
+}
+
+bool pause(std::chrono::milliseconds time) {
+  const Clock::time_point end = Clock::now() + time;
+  pollfd watched{interrupt_pipe[0], POLLIN, 0};
+  while (!interrupted()) {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - Clock::now());
+    if (left.count() <= 0) return true;
+    poll(&watched, 1, static_cast<int>(left.count()));
   }
   return false;
 }

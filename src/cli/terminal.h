@@ -19,6 +19,8 @@ inline constexpr int kExitInterrupted = 130;  // what a shell reports after Ctrl
 [[nodiscard]] bool stdin_is_terminal();
 [[nodiscard]] bool stdout_is_terminal();
 [[nodiscard]] bool stderr_is_terminal();
+/// A terminal that has not said no to colours (NO_COLOR, TERM=dumb).
+[[nodiscard]] bool stdout_has_colours();
 
 /// Ctrl-C sets a flag; pressed again before anyone cleared the flag, it ends the program. A dead pipe ends it quietly.
 void install_signal_handlers();
@@ -26,6 +28,8 @@ void install_signal_handlers();
 void clear_interrupt();
 /// Waits until `descriptor` can be read; false when Ctrl-C comes first, at whatever moment and on whichever thread.
 [[nodiscard]] bool wait_readable(int descriptor);
+/// Lets time pass; false when Ctrl-C comes first.
+[[nodiscard]] bool pause(std::chrono::milliseconds time);
 
 /// Writes and flushes. Errors: Io (disk full, closed).
 [[nodiscard]] Status write_output(std::string_view text);

@@ -43,7 +43,8 @@ struct Fence {
   std::uint64_t value = 0;
 };
 
-/// total = free + ours + others, at one instant.
+/// One instant. total = free + ours + others; where a device is oversubscribed (it shrank, or another program took more
+/// than was left) free is 0 and ours + others pass total.
 struct MemInfo {
   std::size_t total_bytes = 0;
   std::size_t free_bytes = 0;
@@ -104,6 +105,10 @@ class Device {
   /// stay valid until a later fence of the stream is done; they do not overlap.
   /// Errors   Io: the target's contents are undefined. DeviceLost.
   [[nodiscard]] virtual Status copy(Stream stream, void* target, const void* source, std::size_t bytes) = 0;
+
+  /// Writes zeros to committed memory of this device. On return they are what any later work on any stream sees.
+  /// Errors   Io: the contents are undefined. DeviceLost.
+  [[nodiscard]] virtual Status fill_zero(std::byte* address, std::size_t bytes) = 0;
 
   /// The engine announces each pass before it starts. Errors: Io, OutOfMemory or DeviceLost where the pass cannot run.
   [[nodiscard]] virtual Status begin_step(Step step) = 0;

@@ -100,9 +100,16 @@ Status Chat::set_messages(std::vector<ChatMessage> messages) {
   return {};
 }
 
-std::size_t Chat::reset() {
+Receipt Chat::reset() {
   std::erase_if(state_->messages, [](const ChatMessage& message) { return message.role != "system"; });
   return state_->conversation->reset();
+}
+
+Status Chat::save(const std::filesystem::path& path) { return state_->conversation->save(path, state_->messages); }
+
+Status Chat::load(const std::filesystem::path& path) {
+  EBB_TRY_ASSIGN(state_->messages, state_->conversation->load(path));
+  return {};
 }
 
 Conversation& Chat::conversation() { return *state_->conversation; }

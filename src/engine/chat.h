@@ -2,6 +2,7 @@
 // Called by cli/ (and later server/). An instruct model gets Gemma's turns, a base model plain questions and answers.
 #pragma once
 
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -11,6 +12,7 @@
 #include "engine/answer.h"
 #include "engine/conversation.h"
 #include "engine/options.h"
+#include "engine/receipt.h"
 
 namespace ebb::engine {
 
@@ -39,8 +41,13 @@ class Chat {
   [[nodiscard]] const std::vector<ChatMessage>& messages() const;
   /// Replaces all messages. Errors: InvalidArgument naming an unknown role; nothing changed.
   [[nodiscard]] Status set_messages(std::vector<ChatMessage> messages);
-  /// New conversation: forgets messages (the system text stays) and gives the memory back; returns the bytes.
-  std::size_t reset();
+  /// New conversation: forgets messages (the system text stays) and gives the memory back.
+  Receipt reset();
+  /// Writes messages and KV to a file: load(), in another process too, goes on with nothing evaluated again.
+  /// Errors   as Conversation::save.
+  [[nodiscard]] Status save(const std::filesystem::path& path);
+  /// Replaces all messages and the KV with a file's. Errors: as Conversation::load; the messages are as before.
+  [[nodiscard]] Status load(const std::filesystem::path& path);
   [[nodiscard]] Conversation& conversation();
 
  private:

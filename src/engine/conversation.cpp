@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
 
 #include "base/check.h"
@@ -14,17 +13,23 @@
 namespace ebb::engine {
 
 Conversation::Conversation(std::unique_ptr<State> state) : state_(std::move(state)) {
-  state_->engine.conversations.emplace(state_->id, this);
+  const std::lock_guard lock(state_->engine.registry);
+  state_->engine.conversations.emplace(state_->id, state_.get());
 }
 
 Conversation::~Conversation() {
-  state_->engine.conversations.erase(state_->id);
-  reset();
+  Engine::State& engine = state_->engine;
+  const std::lock_guard step(engine.step);
+  {
+    const std::lock_guard lock(engine.registry);
+    engine.conversations.erase(state_->id);
+  }
+  if (state_->cache != nullptr) static_cast<void>(engine.reclaimer->reset(*state_, Action::Delete, Reason::Delete));
 }
 
 Result<std::unique_ptr<Conversation>> Engine::new_conversation() {
-  const memory::OwnerId id = ++state_->last_owner;
-  auto state = std::unique_ptr<Conversation::State>(new Conversation::State{*state_, id, nullptr, {}, {}});
+  const std::lock_guard step(state_->step);
+  auto state = std::make_unique<Conversation::State>(*state_, ++state_->last_owner);
   return std::unique_ptr<Conversation>(new Conversation(std::move(state)));
 }
 
@@ -51,44 +56,28 @@ Result<std::size_t> Conversation::State::rewind(std::size_t count) {
   const std::size_t kept = cache->can_rewind(count) ? std::min(count, tokens.size()) : 0;
   EBB_TRY(cache->rewind(kept));
   tokens.resize(kept);
+  publish();
   return kept;
 }
 
-Result<std::size_t> Conversation::State::keep_prefix(std::span<const std::int32_t> all) {
-  const auto [mine, theirs] = std::mismatch(tokens.begin(), tokens.end(), all.begin(), all.end());
-  const auto common = static_cast<std::size_t>(mine - tokens.begin());
-  return rewind(std::min(common, all.size() - 1));
+void Conversation::State::forget() {
+  ++epoch;
+  cache.reset();
+  tokens = {};
+  logits = {};
+  publish();
 }
 
-Status Conversation::State::extend(std::span<const std::int32_t> all, std::size_t first_logit_pos,
-                                   const model::LogitSink& sink, const Progress& progress) {
-  if (cache == nullptr) {
-    model::KvOptions options;
-    options.type = engine.kv_type;
-    options.max_tokens = engine.info.context;
-    EBB_TRY_ASSIGN(cache, model::KvCache::create(*engine.pool, id, engine.model->config(), options));
-  }
-  const std::size_t begin = tokens.size();
-  while (tokens.size() < all.size()) {
-    const std::size_t first = tokens.size();
-    if (progress && !progress(first - begin, all.size() - begin)) {
-      return fail(ErrorCode::Cancelled, fmt::format("stopped after {} of {} prompt tokens", first, all.size()));
-    }
-    const std::span<const std::int32_t> chunk =
-        all.subspan(first, std::min(engine.model->options().chunk_tokens, all.size() - first));
-    const std::size_t first_logit_row = std::clamp(first_logit_pos, first, first + chunk.size()) - first;
-    EBB_TRY(engine.model->forward(*cache, chunk, first_logit_row,
-                                  [&](std::size_t row, std::span<const float> row_logits) { sink(first + row, row_logits); }));
-    tokens.insert(tokens.end(), chunk.begin(), chunk.end());
-  }
-  if (progress) progress(all.size() - begin, all.size() - begin);
-  return {};
+void Conversation::State::publish() {
+  parked = cache != nullptr && cache->parked();
+  token_count = tokens.size();
 }
 
 Result<SyncResult> Conversation::sync(std::span<const std::int32_t> tokens, const Progress& progress) {
   EBB_TRY(state_->check(tokens));
-  EBB_TRY_ASSIGN(const std::size_t kept, state_->keep_prefix(tokens));
-  EBB_TRY(state_->extend(
+  Pass pass(*state_, Pass::Kind::Evaluation);
+  EBB_TRY_ASSIGN(const std::size_t kept, pass.begin(tokens, tokens.size() - 1));
+  EBB_TRY(pass.extend(
       tokens, tokens.size() - 1,
       [&](std::size_t, std::span<const float> logits) { state_->logits.assign(logits.begin(), logits.end()); }, progress));
   return SyncResult{kept, tokens.size() - kept};
@@ -96,13 +85,14 @@ Result<SyncResult> Conversation::sync(std::span<const std::int32_t> tokens, cons
 
 Result<std::vector<double>> Conversation::score(std::span<const std::int32_t> tokens, std::size_t first_pos) {
   EBB_TRY(state_->check(tokens));
-  EBB_TRY_ASSIGN(const std::size_t kept, state_->rewind(0));
+  Pass pass(*state_, Pass::Kind::Evaluation);
+  EBB_TRY_ASSIGN(const std::size_t kept, pass.begin(tokens, 0));
   EBB_CHECK(kept == 0, "{} tokens kept", kept);
   std::vector<double> scores;
   const auto sink = [&](std::size_t pos, std::span<const float> logits) {
     if (pos + 1 < tokens.size()) scores.push_back(log_probs(logits, tokens[pos + 1], 0).chosen.log_prob);
   };
-  EBB_TRY(state_->extend(tokens, first_pos, sink, nullptr));
+  EBB_TRY(pass.extend(tokens, first_pos, sink, nullptr));
   return scores;
 }
 
@@ -113,17 +103,24 @@ std::span<const float> Conversation::logits() const {
 const std::vector<std::int32_t>& Conversation::tokens() const { return state_->tokens; }
 
 void Conversation::rewind(std::size_t count) {
+  const std::lock_guard step(state_->engine.step);
   const Result<std::size_t> kept = state_->rewind(count);
   EBB_CHECK(kept.has_value(), "giving pages back failed: {}", kept.error().message);
 }
 
-std::size_t Conversation::reset() {
-  const std::size_t bytes = state_->cache == nullptr ? 0 : state_->cache->committed_bytes();
-  state_->cache.reset();
-  state_->tokens = {};
-  state_->logits = {};
-  state_->engine.pool->trim();
-  return bytes;
+Receipt Conversation::reset() {
+  const std::lock_guard step(state_->engine.step);
+  return state_->engine.reclaimer->reset(*state_, Action::Reset, Reason::User);
+}
+
+Result<Receipt> Conversation::park() {
+  const std::lock_guard step(state_->engine.step);
+  return state_->engine.reclaimer->park(*state_, Reason::User);
+}
+
+void Conversation::stop() {
+  const std::lock_guard step(state_->engine.step);
+  ++state_->epoch;
 }
 
 std::uint64_t Conversation::id() const { return state_->id; }

@@ -1,7 +1,7 @@
 // The loaded model and what the terminal and the server ask of it. They see text, tokens and plain structs: no tensor, no
 // page. Opening maps the file and reads its metadata; weights stay in the mapping.
-// Called by cli/ and server/. Owns model, tokenizer, pool and threads; conversations must not outlive it.
-// Threads   one caller at a time.
+// Called by cli/ and server/. Owns model, tokenizer, pools and threads; conversations must not outlive it.
+// Threads   members are safe from any thread unless they say otherwise; forward passes take turns.
 #pragma once
 
 #include <cstddef>
@@ -16,6 +16,8 @@
 #include "base/error.h"
 #include "engine/answer.h"
 #include "engine/options.h"
+#include "engine/plan.h"
+#include "engine/receipt.h"
 #include "engine/status.h"
 
 namespace ebb::engine {
@@ -61,8 +63,23 @@ class Engine {
   [[nodiscard]] std::string token_bytes(std::int32_t id) const;
   [[nodiscard]] std::int32_t bos() const;
 
-  /// Devices, kinds and owners, from one snapshot.
+  /// Devices, kinds and owners, from one snapshot. Any thread; never waits for a step.
   [[nodiscard]] MemoryStatus memory() const;
+  /// What the model was planned to take before it was loaded.
+  [[nodiscard]] const Plan& plan() const;
+
+  // Any thread, also from inside a sink; they act between two steps.
+
+  /// Gives memory back that nothing needs now. At Level::Full with `all` also the weights and the KV of chats, which
+  /// come back when they are used again (or are evaluated again where the host has no room for them).
+  Receipt reclaim(Level level, bool all = false);
+  /// Takes weights, scratch and KV off the devices; answers under way end. The next answer loads by itself.
+  /// Errors   DeviceLost, Io: nothing is lost, and a later try works.
+  [[nodiscard]] Result<Receipt> unload();
+  /// Errors   OutOfMemory with the numbers; DeviceLost, Io.
+  [[nodiscard]] Result<Receipt> load();
+  /// What happened by itself that a user should know, since the last call.
+  [[nodiscard]] std::vector<std::string> take_warnings();
 
   struct State;  // shared with Conversation, private to engine/
   [[nodiscard]] State& state() { return *state_; }

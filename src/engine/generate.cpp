@@ -1,6 +1,7 @@
 // Conversation::generate: one answer, token by token.
 #include <array>
 #include <chrono>
+#include <utility>
 
 #include "engine/conversation.h"
 #include "engine/internal/conversation_state.h"
@@ -47,11 +48,10 @@ std::string_view finish_reason_name(FinishReason reason) {
 
 Result<Answer> Conversation::generate(std::span<const std::int32_t> prompt, const GenerateOptions& options,
                                       const TokenSink& sink, const Progress& progress) {
-  State& state = *state_;
-  const Engine::State& engine = state.engine;
+  const Engine::State& engine = state_->engine;
   const tokenizer::Tokenizer& tokenizer = *engine.tokenizer;
   const tokenizer::SpecialIds& special = tokenizer.special();
-  EBB_TRY(state.check(prompt));
+  EBB_TRY(state_->check(prompt));
   // Padding and image markers are never an answer (spec: generation defaults).
   const std::array<std::int32_t, 4> forbidden = {special.pad, special.bos, special.start_of_image, special.end_of_image};
   EBB_TRY_ASSIGN(Sampler sampler, Sampler::create(options.sampling, engine.info.vocabulary, forbidden));
@@ -60,12 +60,21 @@ Result<Answer> Conversation::generate(std::span<const std::int32_t> prompt, cons
   answer.seed = sampler.seed();
   answer.usage.prompt_tokens = prompt.size();
   std::vector<std::int32_t> history(prompt.begin(), prompt.end());
-  std::span<const float> logits;
-  const auto keep_logits = [&](std::size_t, std::span<const float> row) { logits = row.first(engine.info.vocabulary); };
+  // Chosen while the step's logits are still there: between steps another conversation may use the same memory.
+  Result<std::int32_t> next = 0;
+  TokenLogProbs next_log_probs;
+  const auto choose = [&](std::size_t, std::span<const float> row) {
+    const std::span<const float> logits = row.first(engine.info.vocabulary);
+    next = sampler.sample(logits, history);
+    if (next && options.log_probs >= 0) {
+      next_log_probs = describe(tokenizer, log_probs(logits, *next, static_cast<std::size_t>(options.log_probs)));
+    }
+  };
 
+  Pass pass(*state_, Pass::Kind::Answer);
   const Clock::time_point start = Clock::now();
-  EBB_TRY_ASSIGN(answer.usage.cached_tokens, state.keep_prefix(prompt));
-  EBB_TRY(state.extend(prompt, prompt.size() - 1, keep_logits, progress));
+  EBB_TRY_ASSIGN(answer.usage.cached_tokens, pass.begin(prompt, prompt.size() - 1));
+  EBB_TRY(pass.extend(prompt, prompt.size() - 1, choose, progress));
   answer.timings.prompt_ms = ms_since(start);
 
   const Clock::time_point decode_start = Clock::now();
@@ -81,14 +90,11 @@ Result<Answer> Conversation::generate(std::span<const std::int32_t> prompt, cons
       answer.finish = FinishReason::ContextFull;
       break;
     }
-    EBB_TRY_ASSIGN(const std::int32_t id, sampler.sample(logits, history));
+    EBB_TRY_ASSIGN(const std::int32_t id, next);
     answer.tokens.push_back(id);
     history.push_back(id);
     const TokenLogProbs* log_probs_of_token = nullptr;
-    if (options.log_probs >= 0) {
-      answer.log_probs.push_back(describe(tokenizer, log_probs(logits, id, static_cast<std::size_t>(options.log_probs))));
-      log_probs_of_token = &answer.log_probs.back();
-    }
+    if (options.log_probs >= 0) log_probs_of_token = &answer.log_probs.emplace_back(std::exchange(next_log_probs, {}));
     if (!options.ignore_end && ends_generation(special, id)) {
       answer.finish = FinishReason::EndToken;
       break;
@@ -105,7 +111,12 @@ Result<Answer> Conversation::generate(std::span<const std::int32_t> prompt, cons
       break;
     }
     const bool last = options.max_tokens >= 0 && answer.tokens.size() == static_cast<std::size_t>(options.max_tokens);
-    if (!last) EBB_TRY(state.extend(history, history.size() - 1, keep_logits, nullptr));
+    if (last) continue;
+    if (Status stepped = pass.extend(history, history.size() - 1, choose, nullptr); !stepped) {
+      if (stepped.error().code != ErrorCode::Cancelled) return tl::unexpected<Error>(std::move(stepped).error());
+      answer.finish = FinishReason::Cancelled;
+      break;
+    }
   }
   if (answer.finish != FinishReason::StopString) {
     const std::int32_t last_id = answer.tokens.empty() ? -1 : answer.tokens.back();

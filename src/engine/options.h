@@ -21,7 +21,8 @@ struct EngineOptions {
   std::size_t chunk_tokens = 512;         // prompt tokens evaluated in one step (-ub)
   int threads = 0;                        // 0 = physical cores
   bool exact = false;                     // float32 activations and KV instead of packed arithmetic
-  std::string kv_type;                    // "f16", "bf16", "f32"; empty = f16, or f32 when exact
+  std::string kv_type;                    // f16, bf16, f32, q8_0 or q4_0, or "K/V" apart; empty = f16, or f32 when exact
+  bool kv_quantize_global_only = false;   // windowed layers keep f16 where kv_type says q8_0 or q4_0
   std::string gpu_layers = "auto";        // layers on devices: a number, "auto", or "all" (or refuse)
   std::vector<double> tensor_split;       // shares by device; empty = by the planner
   std::optional<std::size_t> main_device;  // use this device alone

@@ -31,6 +31,8 @@ struct PlanUnit {
 };
 
 struct Plan {
+  std::string model;    // "12B, Q4_K 288, Q6_K 49"
+  std::string kv_type;  // "f16"
   bool fits = false;        // every unit has a place, within every limit
   std::size_t context = 0;  // tokens of one chat
   std::size_t parallel = 1;

@@ -19,6 +19,7 @@ struct DeviceStatus {
   std::size_t index = 0;
   std::string name;
   std::string backend;  // "host", "fake"
+  std::string uuid;     // the driver's; empty where there is none
   std::size_t total_bytes = 0;
   std::size_t limit_bytes = 0;  // the budget; the total when there is none
   std::size_t free_bytes = 0;
@@ -82,7 +83,8 @@ struct DeviceListing {
 
 namespace ebb {
 
-/// "GPU 0: 18.2/24.0 GB (75.8%)", a space between devices; GB as cards are sold: 2^30 bytes.
+/// "GPU 0: 18.2/24.0 GB (75.8%)", a space between devices; used is total - free, whoever uses it; GB as cards are sold:
+/// 2^30 bytes. The host's memory says CPU.
 [[nodiscard]] std::string gpu_memory(const engine::MemoryStatus& status);
 
 }  // namespace ebb

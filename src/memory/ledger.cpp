@@ -1,8 +1,11 @@
 #include "memory/ledger.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 
+#include "base/bytes.h"
 #include "base/check.h"
 
 namespace ebb::memory {
@@ -22,14 +25,32 @@ std::size_t LedgerSnapshot::owner_bytes(OwnerId owner) const {
   return bytes;
 }
 
-Ledger::Ledger() : devices_{DeviceState{"host", 0, 0}} {}
+Ledger::Ledger() : devices_{DeviceState{"host", 0, 0, 0, std::nullopt}} {}
 
 Ledger::~Ledger() { EBB_CHECK(accounts_.empty(), "{} accounts still have charges", accounts_.size()); }
 
 LedgerDevice Ledger::add_device(std::string name) {
   const std::lock_guard lock(mutex_);
-  devices_.push_back(DeviceState{std::move(name), 0, 0});
+  devices_.push_back(DeviceState{std::move(name), 0, 0, 0, std::nullopt});
   return static_cast<LedgerDevice>(devices_.size() - 1);
+}
+
+std::size_t Ledger::DeviceState::room() const {
+  const std::size_t counted_bytes = held_bytes - mapped_file_bytes;
+  return *limit_bytes - std::min(*limit_bytes, counted_bytes);
+}
+
+void Ledger::set_limit(LedgerDevice device, std::optional<std::size_t> bytes) {
+  const std::lock_guard lock(mutex_);
+  EBB_CHECK(device < devices_.size(), "device {} of {}", device, devices_.size());
+  devices_[device].limit_bytes = bytes;
+}
+
+std::optional<std::size_t> Ledger::room(LedgerDevice device) const {
+  const std::lock_guard lock(mutex_);
+  EBB_CHECK(device < devices_.size(), "device {} of {}", device, devices_.size());
+  if (!devices_[device].limit_bytes) return std::nullopt;
+  return devices_[device].room();
 }
 
 Charge Ledger::open(LedgerDevice device, Tag tag, OwnerId owner) { return open(Key{device, owner, tag}); }
@@ -51,6 +72,7 @@ LedgerSnapshot Ledger::snapshot() const {
     LedgerSnapshot::Device& sums = snapshot.devices.emplace_back();
     sums.name = device.name;
     sums.peak_bytes = device.peak_bytes;
+    sums.limit_bytes = device.limit_bytes;
   }
   for (const auto& [key, account] : accounts_) {
     LedgerSnapshot::Device& sums = snapshot.devices[key.device];
@@ -70,16 +92,37 @@ void Ledger::reset_peak() {
   for (DeviceState& device : devices_) device.peak_bytes = device.held_bytes;
 }
 
+Status Ledger::admit_locked(const Key& key, std::size_t bytes) const {
+  const DeviceState& device = devices_[key.device];
+  if (!device.limit_bytes || key.tag == Tag::MappedFile || bytes <= device.room()) return {};
+  const auto pooled = accounts_.find(Key{key.device, kEngineOwner, std::nullopt});
+  MemoryFacts facts;
+  facts.wanted_bytes = bytes;
+  facts.free_bytes = device.room();
+  facts.reclaimable_bytes = pooled == accounts_.end() ? 0 : pooled->second.bytes;
+  facts.device = key.device;
+  facts.tag = key.tag ? tag_name(*key.tag) : "pooled";
+  return tl::unexpected<Error>(Error{ErrorCode::OutOfMemory,
+                                     fmt::format("the limit of {} for {} leaves {}, {} more of {} were wanted. Raise the "
+                                                 "limit, or close a conversation.",
+                                                 format_bytes(*device.limit_bytes), device.name,
+                                                 format_bytes(facts.free_bytes), format_bytes(bytes), facts.tag),
+                                     facts});
+}
+
 void Ledger::add_locked(Accounts::value_type& account, std::size_t bytes) {
   account.second.bytes += bytes;
   DeviceState& device = devices_[account.first.device];
   device.held_bytes += bytes;
+  if (account.first.tag == Tag::MappedFile) device.mapped_file_bytes += bytes;
   device.peak_bytes = std::max(device.peak_bytes, device.held_bytes);
 }
 
 void Ledger::remove_locked(Accounts::value_type& account, std::size_t bytes) {
   account.second.bytes -= bytes;
-  devices_[account.first.device].held_bytes -= bytes;
+  DeviceState& device = devices_[account.first.device];
+  device.held_bytes -= bytes;
+  if (account.first.tag == Tag::MappedFile) device.mapped_file_bytes -= bytes;
 }
 
 Charge::Charge(Charge&& other) noexcept
@@ -107,11 +150,13 @@ void Charge::close() {
   ledger_ = nullptr;
 }
 
-void Charge::add(std::size_t bytes) {
+Status Charge::add(std::size_t bytes) {
   EBB_CHECK(ledger_ != nullptr, "{} bytes charged to no ledger", bytes);
   const std::lock_guard lock(ledger_->mutex_);
+  EBB_TRY(ledger_->admit_locked(account_->first, bytes));
   ledger_->add_locked(*account_, bytes);
   bytes_ += bytes;
+  return {};
 }
 
 void Charge::remove(std::size_t bytes) {
@@ -134,9 +179,10 @@ void Charge::move_to(Charge& target, std::size_t bytes) {
   target.bytes_ += bytes;
 }
 
-HostLease::HostLease(Ledger& ledger, Tag tag, OwnerId owner, std::size_t bytes)
-    : charge_(ledger.open(kHostMemory, tag, owner)) {
-  charge_.add(bytes);
+Result<HostLease> HostLease::take(Ledger& ledger, Tag tag, OwnerId owner, std::size_t bytes) {
+  HostLease lease(ledger.open(kHostMemory, tag, owner));
+  EBB_TRY(lease.resize(bytes));
+  return lease;
 }
 
 HostLease& HostLease::operator=(HostLease&& other) noexcept {
@@ -149,11 +195,10 @@ HostLease& HostLease::operator=(HostLease&& other) noexcept {
 
 HostLease::~HostLease() { charge_.remove(charge_.bytes()); }
 
-void HostLease::resize(std::size_t bytes) {
-  if (bytes > charge_.bytes())
-    charge_.add(bytes - charge_.bytes());
-  else
-    charge_.remove(charge_.bytes() - bytes);
+Status HostLease::resize(std::size_t bytes) {
+  if (bytes > charge_.bytes()) return charge_.add(bytes - charge_.bytes());
+  charge_.remove(charge_.bytes() - bytes);
+  return {};
 }
 
 }  // namespace ebb::memory

@@ -1,5 +1,6 @@
 // Who holds each byte: one owner and one tag for every byte of a device, charged before it exists.
-// Refuses to let a charge end at anything but zero. Called by memory/ and by whoever reports memory.
+// Refuses a charge that would pass the device's limit, and to let a charge end at anything but zero. Called by memory/
+// and by whoever reports memory.
 // Invariant: bytes by tag, bytes by owner and the sum of all live charges are the same number on every device.
 #pragma once
 
@@ -12,6 +13,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
@@ -53,6 +55,7 @@ struct LedgerSnapshot {
     std::size_t owned_bytes = 0;   // sum of by_tag
     std::size_t pooled_bytes = 0;  // pages kept ready, nobody's
     std::size_t peak_bytes = 0;    // highest owned + pooled since the start or reset_peak()
+    std::optional<std::size_t> limit_bytes;
   };
   struct Entry {
     LedgerDevice device = kHostMemory;
@@ -79,6 +82,13 @@ class Ledger {
 
   [[nodiscard]] LedgerDevice add_device(std::string name);
 
+  /// From now on charges to `device` are refused where all its tags but MappedFile, pooled pages included, would come to
+  /// more than `bytes`; nothing: no limit. What is held already stays, even over the limit.
+  /// Source   docs/decisions/0009-budget-in-the-ledger.md
+  void set_limit(LedgerDevice device, std::optional<std::size_t> bytes);
+  /// What the limit leaves; nothing without a limit.
+  [[nodiscard]] std::optional<std::size_t> room(LedgerDevice device) const;
+
   /// An empty charge; bytes are added before they are committed and removed after they are gone.
   [[nodiscard]] Charge open(LedgerDevice device, Tag tag, OwnerId owner);
   /// The charge of pages that a pool keeps ready.
@@ -103,11 +113,16 @@ class Ledger {
   struct DeviceState {
     std::string name;
     std::size_t held_bytes = 0;
+    std::size_t mapped_file_bytes = 0;  // of held_bytes: the system drops and rereads them as it likes
     std::size_t peak_bytes = 0;
+    std::optional<std::size_t> limit_bytes;
+
+    [[nodiscard]] std::size_t room() const;  // with a limit only
   };
   using Accounts = std::map<Key, Account>;
 
   [[nodiscard]] Charge open(const Key& key);
+  [[nodiscard]] Status admit_locked(const Key& key, std::size_t bytes) const;
   void add_locked(Accounts::value_type& account, std::size_t bytes);
   void remove_locked(Accounts::value_type& account, std::size_t bytes);
 
@@ -125,10 +140,12 @@ class Charge {
   Charge& operator=(Charge&& other) noexcept;
   ~Charge();
 
-  void add(std::size_t bytes);
+  /// Errors   OutOfMemory{wanted, free = what the limit leaves, reclaimable = pooled, tag}: nothing was charged.
+  [[nodiscard]] Status add(std::size_t bytes);
   /// Removing more than bytes() is a failed check.
   void remove(std::size_t bytes);
-  /// Changes owner or tag of `bytes`; no snapshot sees them twice or not at all. Both are of one device.
+  /// Changes owner or tag of `bytes`; no snapshot sees them twice or not at all. Both are of one device. No limit
+  /// refuses it: the bytes are there already.
   void move_to(Charge& target, std::size_t bytes);
 
   [[nodiscard]] std::size_t bytes() const { return bytes_; }
@@ -148,15 +165,19 @@ class Charge {
 class HostLease {
  public:
   HostLease() = default;
-  HostLease(Ledger& ledger, Tag tag, OwnerId owner, std::size_t bytes);
+  /// Errors   OutOfMemory as Charge::add.
+  [[nodiscard]] static Result<HostLease> take(Ledger& ledger, Tag tag, OwnerId owner, std::size_t bytes);
   HostLease(HostLease&&) noexcept = default;
   HostLease& operator=(HostLease&& other) noexcept;
   ~HostLease();
 
-  void resize(std::size_t bytes);
+  /// Errors   OutOfMemory as Charge::add: the size is as before. Shrinking never fails.
+  [[nodiscard]] Status resize(std::size_t bytes);
   [[nodiscard]] std::size_t bytes() const { return charge_.bytes(); }
 
  private:
+  explicit HostLease(Charge charge) : charge_(std::move(charge)) {}
+
   Charge charge_;
 };
 

@@ -89,6 +89,8 @@ Result<Config> read_gguf_config(const weights::WeightStore& store) {
 
 }  // namespace
 
+std::size_t Config::vocabulary() const { return std::min(vocab_rows, kGemmaVocabulary); }
+
 std::size_t Config::global_layers() const {
   return static_cast<std::size_t>(std::count(global.begin(), global.end(), true));
 }

@@ -35,6 +35,8 @@ struct Config {
   std::vector<bool> global;       // by layer: full attention, else a sliding window
 
   [[nodiscard]] std::size_t global_layers() const;
+  /// Rows of logits: real tokens only.
+  [[nodiscard]] std::size_t vocabulary() const;
   [[nodiscard]] std::size_t q_width() const { return q_heads * head_dim; }
   [[nodiscard]] std::size_t kv_width() const { return kv_heads * head_dim; }
   /// "270M", "1B", "4B", "12B", "27B", or "custom".

@@ -2,97 +2,90 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "base/bytes.h"
 #include "base/check.h"
+#include "memory/page_pool.h"
 
 namespace ebb::model {
-namespace {
 
-// Layers share a range as long as one run of them fits this: the page of a GPU, where a short chat then costs one page
-// a range. On the host, with smaller pages, it only means fewer ranges.
-constexpr std::size_t kRangeRunBytes = 2 * kMiB;
-
-std::size_t run_bytes_per_layer(const Config& config, kernels::KvType type) {
-  return KvCache::kRunTokens * 2 * config.kv_width() * kernels::kv_type_bytes(type);
-}
-
-}  // namespace
-
-KvCache::KvCache(const Config& config, const KvOptions& options)
-    : kv_heads_(config.kv_heads),
-      head_dim_(config.head_dim),
+KvCache::KvCache(const KvPools& pools, memory::OwnerId owner, const Config& config, const KvOptions& options)
+    : pools_(pools),
+      owner_(owner),
+      config_(config),
       window_tokens_(config.window_tokens),
-      global_(config.global),
       options_(options),
       places_(config.layers),
-      kept_places_(config.layers) {}
+      record_places_(config.layers) {}
 
-Result<std::unique_ptr<KvCache>> KvCache::create(memory::PagePool& pool, memory::OwnerId owner, const Config& config,
+Result<std::unique_ptr<KvCache>> KvCache::create(const KvPools& pools, memory::OwnerId owner, const Config& config,
                                                  const KvOptions& options) {
-  std::unique_ptr<KvCache> cache(new KvCache(config, options));
-  std::vector<std::size_t> global_layers, local_layers;
-  for (std::size_t layer_idx = 0; layer_idx < config.layers; ++layer_idx) {
-    (config.global[layer_idx] ? global_layers : local_layers).push_back(layer_idx);
-  }
-  using memory::Tag;
-  EBB_TRY(cache->add_layers(pool, owner, global_layers, Tag::KvGlobal, options.max_tokens, cache->ranges_, cache->places_));
-  EBB_TRY(cache->add_layers(pool, owner, local_layers, Tag::KvLocal, config.window_tokens, cache->ranges_, cache->places_));
-  if (options.rewind_tokens != 0) {
-    EBB_TRY(cache->add_layers(pool, owner, local_layers, Tag::Cache, options.rewind_tokens, cache->kept_ranges_,
-                              cache->kept_places_));
+  EBB_CHECK(pools.layers.size() == config.layers, "{} homes for {} layers", pools.layers.size(), config.layers);
+  std::unique_ptr<KvCache> cache(new KvCache(pools, owner, config, options));
+  EBB_TRY(cache->add_layers(true));
+  EBB_TRY(cache->add_layers(false));
+  if (options.rewind_tokens == 0) return cache;
+  const std::vector<std::size_t> local = layers_of_kind(config, false);
+  for (KvRangeLayout& layout : lay_out_ranges(config, options.local, local, options.rewind_tokens)) {
+    EBB_TRY(cache->add_range(std::move(layout), *pools.host, memory::Tag::Cache, cache->record_ranges_, cache->record_places_));
   }
   return cache;
 }
 
-Status KvCache::add_layers(memory::PagePool& pool, memory::OwnerId owner, const std::vector<std::size_t>& layers,
-                           memory::Tag tag, std::size_t slots, std::vector<Range>& ranges, std::vector<Place>& places) {
-  if (layers.empty()) return {};
-  const std::size_t layer_run_bytes = kRunTokens * 2 * kv_heads_ * head_dim_ * kernels::kv_type_bytes(options_.type);
-  const std::size_t most = std::max<std::size_t>(1, kRangeRunBytes / layer_run_bytes);
-  const std::size_t range_count = div_up(layers.size(), most);
-  const std::size_t per_range = div_up(layers.size(), range_count);
-  for (std::size_t first = 0; first < layers.size(); first += per_range) {
-    Range range;
-    range.layer_count = std::min(per_range, layers.size() - first);
-    range.run_bytes = range.layer_count * layer_run_bytes;
-    range.slots = slots;
-    EBB_TRY_ASSIGN(range.region, memory::Region::reserve(pool, tag, owner, div_up(slots, kRunTokens) * range.run_bytes));
-    for (std::size_t idx = 0; idx < range.layer_count; ++idx) places[layers[first + idx]] = {ranges.size(), idx};
-    ranges.push_back(std::move(range));
+Status KvCache::add_layers(bool is_global) {
+  std::vector<std::size_t> rest = layers_of_kind(config_, is_global);
+  const std::size_t slots = is_global ? options_.max_tokens : window_tokens_;
+  while (!rest.empty()) {
+    memory::PagePool& home = *pools_.layers[rest.front()];
+    const auto elsewhere = std::stable_partition(
+        rest.begin(), rest.end(), [&](std::size_t layer_idx) { return pools_.layers[layer_idx] == &home; });
+    const std::vector<std::size_t> here(rest.begin(), elsewhere);
+    rest.erase(rest.begin(), elsewhere);
+    for (KvRangeLayout& layout : lay_out_ranges(config_, options_.types(is_global), here, slots)) {
+      EBB_TRY(add_range(std::move(layout), home, is_global ? memory::Tag::KvGlobal : memory::Tag::KvLocal, ranges_, places_));
+    }
   }
   return {};
 }
 
-kernels::KvView KvCache::view(const std::vector<Range>& ranges, const Place& place) const {
-  const Range& range = ranges[place.range_idx];
-  const std::size_t half_bytes = range.run_bytes / range.layer_count / 2;  // K or V of one layer in one run
-  kernels::KvView view;
-  view.k = range.region.data() + place.layer_in_range * 2 * half_bytes;
-  view.v = view.k + half_bytes;
-  view.type = options_.type;
-  view.slots = range.slots;
-  view.run_tokens = kRunTokens;
-  view.run_stride_bytes = range.run_bytes;
-  view.head_stride_bytes = half_bytes / kv_heads_;
-  return view;
+Status KvCache::add_range(KvRangeLayout layout, memory::PagePool& home, memory::Tag tag, std::vector<Range>& ranges,
+                          std::vector<Place>& places) {
+  Range range;
+  EBB_TRY_ASSIGN(range.region, memory::Region::reserve(home, tag, owner_, layout.bytes(layout.slots)));
+  for (std::size_t idx = 0; idx < layout.layers.size(); ++idx) places[layout.layers[idx]] = {ranges.size(), idx};
+  range.layout = std::move(layout);
+  range.home = &home;
+  ranges.push_back(std::move(range));
+  return {};
 }
 
-kernels::KvView KvCache::layer(std::size_t layer_idx) const { return view(ranges_, places_[layer_idx]); }
+kernels::KvView KvCache::layer(std::size_t layer_idx) const {
+  const Place& place = places_[layer_idx];
+  const Range& range = ranges_[place.range_idx];
+  return range.layout.view(range.at(is_away(range)).data(), place.layer_in_range);
+}
+
+kernels::KvView KvCache::record(std::size_t layer_idx) const {
+  const Place& place = record_places_[layer_idx];
+  const Range& range = record_ranges_[place.range_idx];
+  return range.layout.view(range.region.data(), place.layer_in_range);
+}
 
 Status KvCache::resize(std::size_t tokens) {
-  for (Range& range : ranges_) {
-    EBB_TRY(range.region.resize(div_up(std::min(tokens, range.slots), kRunTokens) * range.run_bytes));
-  }
-  const std::size_t left = tokens > window_tokens_ ? tokens - window_tokens_ : 0;
-  for (Range& range : kept_ranges_) {
-    EBB_TRY(range.region.resize(div_up(std::min(left, range.slots), kRunTokens) * range.run_bytes));
-  }
+  for (Range& range : ranges_) EBB_TRY(range.at(is_away(range)).resize(range.layout.bytes(tokens)));
+  for (Range& range : record_ranges_) EBB_TRY(range.region.resize(range.layout.bytes(left_windows(tokens) - record_base_)));
   return {};
 }
 
 Status KvCache::reserve(std::size_t count) {
   EBB_CHECK(length_ + count <= options_.max_tokens, "{} + {} tokens, room for {}", length_, count, options_.max_tokens);
+  if (is_lost_) {
+    return fail(ErrorCode::Io, "the keys and values of this conversation were lost when a device failed in the middle of its work; "
+                               "evaluate its tokens again");
+  }
+  EBB_TRY(restore());
+  EBB_TRY(own_end());
   if (Status grown = resize(length_ + count); !grown) {
     EBB_CHECK(resize(length_).has_value(), "shrinking back to {} tokens failed", length_);
     return grown;
@@ -100,26 +93,42 @@ Status KvCache::reserve(std::size_t count) {
   return {};
 }
 
-void KvCache::copy_position(const kernels::KvView& from, const kernels::KvView& to, std::size_t pos) const {
-  const std::size_t bytes = head_dim_ * kernels::kv_type_bytes(options_.type);
-  for (std::size_t head = 0; head < kv_heads_; ++head) {
-    const std::size_t source = from.offset(head, pos, head_dim_);
-    const std::size_t target = to.offset(head, pos, head_dim_);
-    std::memcpy(to.k + target, from.k + source, bytes);
-    std::memcpy(to.v + target, from.v + source, bytes);
+void KvCache::copy_row(const kernels::KvView& from, std::size_t from_pos, const kernels::KvView& to, std::size_t to_pos) const {
+  const std::size_t head_dim = config_.head_dim;
+  const std::size_t k_bytes = kernels::kv_row_bytes(to.types.k, head_dim);
+  const std::size_t v_bytes = kernels::kv_row_bytes(to.types.v, head_dim);
+  for (std::size_t head = 0; head < config_.kv_heads; ++head) {
+    std::memcpy(to.k + to.offset_k(head, to_pos, head_dim), from.k + from.offset_k(head, from_pos, head_dim), k_bytes);
+    std::memcpy(to.v + to.offset_v(head, to_pos, head_dim), from.v + from.offset_v(head, from_pos, head_dim), v_bytes);
   }
 }
 
 void KvCache::keep_leaving(std::size_t layer_idx, const kernels::KvView& fresh, std::size_t first_pos, std::size_t rows) {
-  if (global_[layer_idx] || kept_ranges_.empty()) return;
-  const std::size_t end = first_pos + rows;
-  if (end <= window_tokens_) return;
-  const std::size_t leaving_end = end - window_tokens_;
-  std::size_t leaving = first_pos > window_tokens_ ? first_pos - window_tokens_ : 0;
+  if (config_.global[layer_idx] || record_ranges_.empty()) return;
+  const std::size_t leaving_end = left_windows(first_pos + rows);
+  std::size_t leaving = left_windows(first_pos);
   if (leaving_end > options_.rewind_tokens) leaving = std::max(leaving, leaving_end - options_.rewind_tokens);
   const kernels::KvView ring = layer(layer_idx);
-  const kernels::KvView kept = view(kept_ranges_, kept_places_[layer_idx]);
-  for (std::size_t pos = leaving; pos < leaving_end; ++pos) copy_position(pos < first_pos ? ring : fresh, kept, pos);
+  const kernels::KvView kept = record(layer_idx);
+  for (std::size_t pos = leaving; pos < leaving_end; ++pos) {
+    copy_row(pos < first_pos ? ring : fresh, pos, kept, pos - record_base_);
+  }
+}
+
+void KvCache::abandon(std::size_t rows, std::size_t layer_count) {
+  const std::size_t left = left_windows(length_);
+  const std::size_t leaving_end = left_windows(length_ + rows);
+  const bool has_local = std::ranges::find(config_.global, false) != config_.global.end();
+  if (has_local && leaving_end - left > options_.rewind_tokens) return lose();
+  for (std::size_t layer_idx = 0; layer_idx < layer_count; ++layer_idx) {
+    if (config_.global[layer_idx]) continue;
+    for (std::size_t pos = left; pos < std::min(leaving_end, length_); ++pos) {
+      copy_row(record(layer_idx), pos - record_base_, layer(layer_idx), pos);
+    }
+  }
+  // The step's own rows took the oldest places of the record.
+  if (leaving_end > options_.rewind_tokens) first_kept_ = std::max(first_kept_, leaving_end - options_.rewind_tokens);
+  EBB_CHECK(resize(length_).has_value(), "shrinking back to {} tokens failed", length_);
 }
 
 void KvCache::advance(std::size_t count) {
@@ -129,37 +138,52 @@ void KvCache::advance(std::size_t count) {
 }
 
 bool KvCache::can_rewind(std::size_t count) const {
+  if (is_lost_) return count == 0;
   if (count >= length_ || length_ <= window_tokens_ || count == 0) return true;
-  const std::size_t needed = count > window_tokens_ ? count - window_tokens_ : 0;
-  return needed >= first_kept_;
+  return left_windows(count) >= first_kept_;
 }
 
 Status KvCache::rewind(std::size_t count) {
+  if (count == 0) is_lost_ = false;
   if (count >= length_) return {};
   EBB_CHECK(can_rewind(count), "rewind from {} to {} tokens, kept from {}", length_, count, first_kept_);
-  const std::size_t needed = count > window_tokens_ ? count - window_tokens_ : 0;
-  if (count != 0 && length_ > window_tokens_) {
-    for (std::size_t layer_idx = 0; layer_idx < global_.size(); ++layer_idx) {
-      if (global_[layer_idx]) continue;
-      const kernels::KvView ring = layer(layer_idx);
-      const kernels::KvView kept = view(kept_ranges_, kept_places_[layer_idx]);
-      for (std::size_t pos = needed; pos < std::min(length_ - window_tokens_, count); ++pos) copy_position(kept, ring, pos);
-    }
-  }
+  restore_windows(count, *this);
   length_ = count;
-  first_kept_ = std::min(first_kept_, needed);
+  if (count == 0) first_kept_ = record_base_ = 0;
   return resize(count);
 }
 
-std::size_t KvCache::committed_bytes() const {
+void KvCache::restore_windows(std::size_t tokens, const KvCache& to) const {
+  const std::size_t end = std::min(left_windows(length_), tokens);
+  for (std::size_t layer_idx = 0; layer_idx < config_.layers; ++layer_idx) {
+    if (config_.global[layer_idx] || record_ranges_.empty()) continue;
+    const kernels::KvView ring = to.layer(layer_idx);
+    const kernels::KvView kept = record(layer_idx);
+    for (std::size_t pos = left_windows(tokens); pos < end; ++pos) copy_row(kept, pos - record_base_, ring, pos);
+  }
+}
+
+void KvCache::drop_record() {
+  first_kept_ = record_base_ = left_windows(length_);
+  EBB_CHECK(resize(length_).has_value(), "the record of {} tokens did not shrink", length_);
+}
+
+std::size_t KvCache::device_bytes() const {
   std::size_t bytes = 0;
-  for (const Range& range : ranges_) bytes += range.region.committed_bytes();
-  for (const Range& range : kept_ranges_) bytes += range.region.committed_bytes();
+  for (const Range& range : ranges_) bytes += range.home == pools_.host ? 0 : range.region.committed_bytes();
   return bytes;
 }
 
-std::size_t KvCache::bytes_per_token(const Config& config, kernels::KvType type) {
-  return config.layers * run_bytes_per_layer(config, type) / kRunTokens;
+std::size_t KvCache::host_bytes() const {
+  std::size_t bytes = record_bytes();
+  for (const Range& range : ranges_) bytes += (range.home == pools_.host ? range.region : range.parked).committed_bytes();
+  return bytes;
+}
+
+std::size_t KvCache::record_bytes() const {
+  std::size_t bytes = 0;
+  for (const Range& range : record_ranges_) bytes += range.region.committed_bytes();
+  return bytes;
 }
 
 }  // namespace ebb::model

@@ -1,6 +1,8 @@
 // Gemma 3's text model: weights bound to their shapes, and the forward pass over one conversation's cache.
 // Accepts tokens, gives logits; knows no text, no sampling, no template. Called by engine/.
-// A token's logits depend on the tokens before it alone, bit for bit, however they were cut into chunks.
+// Each unit of weights has a home, where its keys, values and activations are; its weights are there, on the host, or, while
+// the model is unloaded, nowhere. A token's logits depend on the tokens before it alone, bit for bit, however they were cut
+// into chunks and wherever weights are.
 // Threads   one caller at a time.
 // Source    spec/gemma3: text forward pass; transformers modeling_gemma3.py in float32.
 #pragma once
@@ -15,11 +17,13 @@
 #include "base/error.h"
 #include "base/tensor_view.h"
 #include "kernels/attention.h"
-#include "kernels/matmul.h"
 #include "kernels/thread_pool.h"
-#include "memory/region.h"
+#include "memory/page_pool.h"
 #include "model/config.h"
 #include "model/kv_cache.h"
+#include "model/model_options.h"
+#include "model/scratch.h"
+#include "weights/unit.h"
 
 namespace ebb::weights {
 class WeightStore;
@@ -27,13 +31,14 @@ class WeightStore;
 
 namespace ebb::model {
 
-using kernels::Arithmetic;
 using kernels::KvType;
+using weights::UnitId;
 
-struct ModelOptions {
-  Arithmetic arithmetic = Arithmetic::Quantized;
-  int threads = 1;
-  std::size_t chunk_tokens = 512;  // most tokens of one forward call
+/// The home of each unit. Pools may repeat; `host` may be one of the others.
+struct Placement {
+  std::vector<memory::PagePool*> layers;  // one a layer
+  memory::PagePool* output = nullptr;
+  memory::PagePool* host = nullptr;  // the store's host pool: home of the embedding, refuge of every other unit
 };
 
 /// Called for each wanted row in order. `logits` [vocabulary] f32 is valid during the call, the last one until the next
@@ -42,36 +47,57 @@ using LogitSink = std::function<void(std::size_t row_idx, std::span<const float>
 
 class Model {
  public:
-  /// Binds all weights. Errors: BadFile naming tensor and shapes; Unsupported; OutOfMemory.
-  [[nodiscard]] static Result<std::unique_ptr<Model>> load(weights::WeightStore& store, memory::PagePool& pool,
+  /// Checks all shapes, then puts every unit at its home. `store` outlives the model.
+  /// Errors   BadFile naming tensor and shapes, Unsupported: nothing was placed. OutOfMemory, DeviceLost: all was given back.
+  [[nodiscard]] static Result<std::unique_ptr<Model>> load(weights::WeightStore& store, const Placement& placement,
                                                            const ModelOptions& options);
+  ~Model();
   Model(const Model&) = delete;  // owns scratch and threads
   Model& operator=(const Model&) = delete;
 
   [[nodiscard]] const Config& config() const { return config_; }
   [[nodiscard]] const ModelOptions& options() const { return options_; }
-  /// Rows of logits: real tokens only.
-  [[nodiscard]] std::size_t vocabulary() const { return head_.rows; }
+  [[nodiscard]] std::size_t vocabulary() const { return config_.vocabulary(); }
+
+  /// Moves a unit's weights to its home or to the host. The model is loaded.
+  /// Errors   OutOfMemory, Io, DeviceLost: the unit is where it was.
+  [[nodiscard]] Status move_weights(UnitId unit, memory::PagePool& to);
+  /// Gives the weights of all units back; the file stays mapped.
+  void unload_weights();
+  /// Puts each unit where it was before unload_weights(). Errors: as move_weights; nothing is loaded then.
+  [[nodiscard]] Status load_weights();
+  [[nodiscard]] bool loaded() const { return loaded_; }
+  /// Null while the model is unloaded.
+  [[nodiscard]] memory::PagePool* weights_at(UnitId unit) const;
 
   /// Evaluates `tokens` after what `cache` holds, and gives logits of rows [first_logit_row, tokens.size()) to `sink`;
-  /// pass tokens.size() for none. The cache holds the tokens on success and is as before on failure.
-  /// Shape    1 to chunk_tokens ids, each below vocab_rows; they fit the cache.
-  /// Errors   OutOfMemory; DeviceLost.
+  /// pass tokens.size() for none. The cache holds the tokens on success and is as before on failure; only where a copy
+  /// between homes failed and the rewind record is shorter than the step it is lost, as KvCache::reserve() says.
+  /// Shape    1 to chunk_tokens ids, each below vocab_rows; they fit the cache, whose layers have the model's homes. The
+  ///          model is loaded.
+  /// Errors   OutOfMemory; Io; DeviceLost.
   [[nodiscard]] Status forward(KvCache& cache, std::span<const std::int32_t> tokens, std::size_t first_logit_row,
                                const LogitSink& sink);
 
-  /// Bytes of weights that one decode step reads: every matrix once, of the embedding table one row.
+  /// Bytes of weights that one decode step reads: every matrix once, of the embedding table one row. The model is loaded.
   [[nodiscard]] std::size_t step_weight_bytes() const;
   /// Reads those bytes once with all threads and nothing else, for the ceiling of decoding. Returns a sum of them.
   std::uint64_t read_step_weights();
 
+  /// From now on steps have at most so many tokens, 1 to those of load(); scratch past such a step is given back.
+  void set_chunk_tokens(std::size_t count);
   /// Gives the memory of activations back; the next forward takes it again.
   void release_scratch();
-  [[nodiscard]] std::size_t scratch_bytes() const { return scratch_.committed_bytes(); }
+  /// On all homes, in whole pages.
+  [[nodiscard]] std::size_t scratch_bytes() const;
+  /// Bytes of scratch on one home for a step of so many rows, before rounding to pages.
+  [[nodiscard]] static std::size_t scratch_footprint(const Config& config, const ModelOptions& options, kernels::KvTypes kv_types,
+                                                     std::size_t rows, std::size_t logit_rows, bool has_output);
 
  private:
   struct Layer {
     bool global = false;
+    std::size_t home_idx = 0;
     const float* attn_norm = nullptr;
     const float* q_norm = nullptr;
     const float* k_norm = nullptr;
@@ -80,47 +106,38 @@ class Model {
     const float* post_ffn_norm = nullptr;
     TensorView q, k, v, output, gate, up, down;
   };
-  /// Activations of one step, all in the scratch region. [rows, width] f32 unless said otherwise.
-  struct Buffers {
-    float* x = nullptr;       // residual stream
-    float* normed = nullptr;  // input of the next products
-    float* q = nullptr;
-    float* k = nullptr;
-    float* v = nullptr;
-    float* attended = nullptr;
-    float* gate = nullptr;
-    float* up = nullptr;
-    float* branch = nullptr;                 // output of a branch before its post norm
-    float* rope_local = nullptr;             // [rows, 2, head_dim / 2]
-    float* rope_global = nullptr;
-    float* logits = nullptr;                 // [logit rows of one block, vocabulary]
-    std::byte* input_workspace = nullptr;    // prepared activations
-    std::byte* matmul_workspace = nullptr;
-    std::byte* attention_workspace = nullptr;
-    std::byte* fresh_k = nullptr;            // K and V of the chunk in the cache's type
-    std::byte* fresh_v = nullptr;
-  };
 
-  Model(Config config, const ModelOptions& options);
-  [[nodiscard]] Status bind(weights::WeightStore& store);
-  [[nodiscard]] Status bind_layer(weights::WeightStore& store, std::size_t layer_idx);
-  [[nodiscard]] Status lay_out(std::size_t rows, std::size_t logit_rows, KvType kv_type);
+  Model(Config config, const Placement& placement, const ModelOptions& options, weights::WeightStore& store);
+  [[nodiscard]] Status check_shapes() const;
+  [[nodiscard]] Status add_homes();
+  [[nodiscard]] std::vector<UnitId> units() const;
+  [[nodiscard]] memory::PagePool& home(UnitId unit) const;
+  void bind(UnitId unit);
+  [[nodiscard]] Status begin_step(std::size_t rows);
+  [[nodiscard]] Status lay_out(const StepShape& step);
+  [[nodiscard]] Status pass(KvCache& cache, std::span<const std::int32_t> tokens, std::size_t first_logit_row);
+  [[nodiscard]] Status cross(std::size_t from_idx, std::size_t to_idx, std::size_t first_row, std::size_t rows);
   void run_layer(KvCache& cache, std::size_t layer_idx, std::size_t first_row, std::size_t rows);
   void attend(KvCache& cache, std::size_t layer_idx, std::size_t first_row, std::size_t rows);
-  void product(const float* x, std::size_t rows, std::size_t cols, std::span<const kernels::MatmulProduct> products);
+  void product(const Buffers& buffers, const float* x, std::size_t rows, std::size_t cols,
+               std::span<const kernels::MatmulProduct> products);
   [[nodiscard]] std::vector<TensorView> step_weights() const;
   void emit_logits(std::size_t first_row, std::size_t rows, const LogitSink& sink);
 
   Config config_;
+  Placement placement_;
   ModelOptions options_;
+  std::size_t max_chunk_tokens_;
+  weights::WeightStore& store_;
   kernels::ThreadPool threads_;
+  bool loaded_ = false;
+  std::vector<memory::PagePool*> targets_;  // of units(), in that order: where load_weights() puts them
   TensorView embedding_, head_;
   const float* output_norm_ = nullptr;
   std::vector<Layer> layers_;
-  memory::Region scratch_;
-  std::size_t scratch_limit_ = 0;
-  memory::PagePool* pool_ = nullptr;
-  Buffers buffers_;
+  std::vector<Scratch> homes_;  // one a distinct home, in the order of the layers, the output's last
+  std::size_t output_home_idx_ = 0;
+  StepShape last_step_;
 };
 
 }  // namespace ebb::model

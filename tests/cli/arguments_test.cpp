@@ -5,11 +5,14 @@
 #include <algorithm>
 #include <map>
 
+#include "base/bytes.h"
 #include "cli/settings.h"
-#include "cli/temp_folder.h"
+#include "support/temp_folder.h"
 
 namespace ebb::cli {
 namespace {
+
+using tests::TempFolder;
 
 using Words = std::vector<std::string>;
 using Variables = std::map<std::string, std::string>;
@@ -144,7 +147,7 @@ TEST(Arguments, SaysWhatAFlagAllows) {
   EXPECT_EQ(error_of({"run", "-t", "0"}), "--threads '0': use a whole number from 1 to 1024");
   EXPECT_EQ(error_of({"run", "-t", "10000"}), "--threads '10000': use a whole number from 1 to 1024");
   EXPECT_EQ(error_of({"run", "--top-p", "1.5"}), "--top-p '1.5': use a number from 0 to 1");
-  EXPECT_EQ(error_of({"run", "-ctk", "q4"}), "--cache-type-k 'q4': use one of: f16, bf16, f32");
+  EXPECT_EQ(error_of({"run", "-ctk", "q4"}), "--cache-type-k 'q4': use one of: f16, bf16, f32, q8_0, q4_0");
   EXPECT_NE(error_of({"run", "--temp", "-1"}), "");
   EXPECT_NE(error_of({"run", "--temp", "nan"}), "");
   EXPECT_NE(error_of({"run", "-n", "5x"}), "");
@@ -153,9 +156,12 @@ TEST(Arguments, SaysWhatAFlagAllows) {
   EXPECT_EQ(error_of({"run", "Hi"}), "unexpected 'Hi'; give the prompt with -p");
 }
 
-TEST(Arguments, KeysAndValuesShareAType) {
-  EXPECT_EQ(options_of({"run", "-ctv", "bf16"}).engine.kv_type, "bf16");
-  EXPECT_NE(error_of({"run", "-ctk", "f16", "-ctv", "f32"}).find("-ctk f16 and -ctv f32 differ"), std::string::npos);
+TEST(Arguments, KeysAndValuesHaveTypesOfTheirOwn) {
+  EXPECT_EQ(options_of({"run", "-ctk", "bf16", "-ctv", "bf16"}).engine.kv_type, "bf16");
+  EXPECT_EQ(options_of({"run", "-ctv", "q8_0"}).engine.kv_type, "f16/q8_0");
+  EXPECT_EQ(options_of({"run", "-ctv", "q8_0", "--exact"}).engine.kv_type, "f32/q8_0");
+  EXPECT_EQ(options_of({"run", "-ctk", "q8_0", "-ctv", "q4_0"}).engine.kv_type, "q8_0/q4_0");
+  EXPECT_EQ(options_of({"run"}).engine.kv_type, "");
 }
 
 TEST(Arguments, CommandLineBeatsEnvironmentBeatsConfig) {  // C1
@@ -216,6 +222,57 @@ TEST(Settings, LastingNamesAreUnique) {
   std::ranges::sort(names);
   EXPECT_EQ(std::ranges::adjacent_find(names), names.end());
   EXPECT_TRUE(std::ranges::binary_search(names, "EBB_CTX_SIZE"));
+}
+
+TEST(MemoryFlags, ReadsAllOfThem) {
+  const engine::MemoryOptions memory =
+      options_of({"chat", "--memory-limit", "20GiB,80%", "--host-limit=32GiB", "--balance-memory",
+                  "--yield-to-others=false", "--after-generation=off", "--full-every-turns", "7",
+                  "--park-after-generation", "--unload-after-generation", "--sleep-idle-seconds", "60",
+                  "--auto-gc=false", "--gc-threshold", "70%", "--gc-interval", "30"})
+          .engine.memory;
+  ASSERT_EQ(memory.memory_limit.size(), 2U);
+  EXPECT_EQ(memory.memory_limit[0].bytes, 20 * kGiB);
+  EXPECT_EQ(memory.memory_limit[1].share, 0.8);
+  EXPECT_EQ(memory.host_limit_bytes, 32 * kGiB);
+  EXPECT_TRUE(memory.balance && memory.park_after_generation && memory.unload_after_generation);
+  EXPECT_FALSE(memory.yield_to_others || memory.after_generation || memory.auto_gc);
+  EXPECT_EQ(memory.full_every_turns, 7);
+  EXPECT_EQ(memory.idle_unload_s, 60);
+  EXPECT_EQ(memory.gc_threshold, 0.7);
+  EXPECT_EQ(memory.gc_interval_s, 30);
+}
+
+TEST(MemoryFlags, OtherToolsWords) {  // C1, C3
+  EXPECT_EQ(options_of({"chat", "--gpu-memory-utilization", "0.8"}).engine.memory.memory_limit[0].share, 0.8);
+  EXPECT_EQ(options_of({"chat", "--sleep-idle-seconds", "-1"}).engine.memory.idle_unload_s, 0);
+  EXPECT_NE(error_of({"chat", "--gpu-memory-utilization", "0.8", "--memory-limit", "5GiB"}), "");
+  EXPECT_NE(error_of({"chat", "--gpu-memory-utilization", "1.2"}).find("up to 1"), std::string::npos);
+}
+
+TEST(MemoryFlags, CommandLineBeatsVariableBeatsConfig) {
+  const TempFolder folder;
+  const std::string config =
+      folder
+          .write("c.yaml", "memory_management:\n  gc_threshold: 0.5\n  gc_interval: 10\n  memory_limit: [1GiB, 2GiB]\n")
+          .string();
+  const engine::MemoryOptions memory =
+      options_of({"run", "--config", config, "--gc-threshold", "0.9"},
+                 {{"EBB_GC_THRESHOLD", "0.6"}, {"EBB_GC_INTERVAL", "20"}, {"EBB_SLEEP_IDLE_SECONDS", "5"}})
+          .engine.memory;
+  EXPECT_EQ(memory.gc_threshold, 0.9);
+  EXPECT_EQ(memory.gc_interval_s, 20);
+  EXPECT_EQ(memory.idle_unload_s, 5);
+  ASSERT_EQ(memory.memory_limit.size(), 2U);
+  EXPECT_EQ(memory.memory_limit[1].bytes, 2 * kGiB);
+  EXPECT_TRUE(options_of({"run", "--config", config, "--memory-limit", "none"}).engine.memory.memory_limit.empty());
+  EXPECT_EQ(
+      options_of({"run", "--config", config, "--gpu-memory-utilization", "0.5"}).engine.memory.memory_limit.size(), 1U);
+}
+
+TEST(MemoryCommand, OpensOnlyTheModelGivenToIt) {
+  EXPECT_EQ(options_of({"memory", "--watch", "--json"}, {{"EBB_MODEL", "x.gguf"}}).model, "");
+  EXPECT_EQ(options_of({"memory", "-m", "y.gguf"}).model, "y.gguf");
 }
 
 }  // namespace

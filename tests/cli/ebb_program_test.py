@@ -7,6 +7,7 @@ import json
 import os
 import pathlib
 import pty
+import re
 import select
 import shutil
 import signal
@@ -261,6 +262,15 @@ class Other(Folder):
         self.assertEqual([row["test"] for row in report["rows"]], ["prompt 8", "answer 4"])
         self.assertGreater(report["peak_bytes"], 0)
 
+    def test_config_block_about_memory(self):
+        config = self.folder / "config.yaml"
+        config.write_text("memory_management:\n  gc_threshold: 0.8\n  gc_intervall: 5\n")
+        self.refuses(2, "run", "-p", "x", "--config", str(config),
+                     says=[f"{config}, line 3", "memory_management.gc_intervall", "gc_interval"])
+        config.write_text("memory_management:\n  memory_limit: [1GiB, nothing]\n")
+        self.refuses(2, "run", "-p", "x", "--config", str(config), says=[f"{config}, line 2", "memory_limit", "20GiB"])
+        self.refuses(2, "run", "-p", "x", "--gc-interval", "0", says=["--gc-interval", "1 to"])
+
     def test_doctor_and_listing(self):
         done = self.ebb("doctor", OLLAMA_HOST="x", LLAMA_ARG_CTX_SIZE="5", EBB_TMP="1")
         self.assertEqual(done.returncode, 0, done.out)
@@ -278,6 +288,126 @@ class Other(Folder):
             self.assertIn("ebb", done.out)
 
 
+class SavedChat(Folder):
+    def chat(self, *lines, words=(), model=GGUF):
+        done = self.ebb("chat", "-lv", "2", "--temp", "0", "-n", "8", "--chat-template", "gemma", *words, model=model,
+                        stdin="\n".join((*lines, "/exit", "")))
+        self.assertEqual(done.returncode, 0, done.err)
+        return done
+
+    def test_another_process_goes_on_without_evaluating_again(self):  # S3
+        file = self.folder / "chat"
+        one = self.chat("/system Be terse", "Hello", "Go on", f"/save {file}", "And then?")
+        self.assertIn("4 messages saved", one.err)
+        other = self.chat(f"/load {file}", "And then?")
+        self.assertIn("4 messages loaded, with ", other.err)
+        told = re.compile(r"prompt \d+ tokens \(\d+ kept from before\)")
+        self.assertEqual(told.findall(one.err)[-1], told.findall(other.err)[-1])
+        self.assertTrue(one.out.endswith(other.out), (one.out, other.out))
+
+    def test_refusals_are_clear_and_the_chat_goes_on(self):  # S3, X8
+        file = self.folder / "chat"
+        self.chat("Hello", f"/save {file}")
+        whole = file.read_bytes()
+        file.with_name("damaged").write_bytes(whole[:-40] + bytes([whole[-40] ^ 1]) + whole[-39:])
+        file.with_name("short").write_bytes(whole[:-1])
+        done = self.chat("Hello", f"/load {self.folder}/damaged", f"/load {self.folder}/short", "/load /dev/zero",
+                         "/save /proc/chat", f"/save {self.folder}/no/chat", "Go on")
+        for part in ("damaged: its checksum is", "cut short or damaged: it has", "/dev/zero: not a saved chat",
+                     "/proc/chat: cannot be written", "no/chat: cannot be written", "kept from before"):
+            self.assertIn(part, done.err)
+        self.assertIn("saved with KV type f16; this model runs with bf16",
+                      self.chat(f"/load {file}", words=("-ctk", "bf16", "-ctv", "bf16")).err)
+        self.assertIn("saved with another model", self.chat(f"/load {file}", model=VECTORS / "text" / "t1-rope8").err)
+        self.assertEqual(file.read_bytes(), whole)
+
+
+class Memory(Folder):
+    FAKE = ("-dev", "fake:64MiB", "--fake-page", "64KiB")
+
+    def test_devices_of_the_machine(self):
+        done = self.ebb("memory", "-dev", "fake:24GiB,fake:8GiB")
+        self.assertEqual(done.returncode, 0, done.err)
+        self.assertIn("GPU 0: 0.0/24.0 GB (0.0%)", done.out)
+        self.assertIn("GPU 1: 0.0/8.0 GB (0.0%)", done.out)
+        self.assertIn("-m", done.err)
+        self.assertNotIn("\033", done.out)  # no terminal, no colours
+        status = json.loads(self.ebb("memory", "--json", "-dev", "fake:24GiB").out)
+        self.assertEqual(status["devices"][0]["total_bytes"], 24 << 30)
+        self.assertEqual(status["conversations"], [])
+
+    def test_with_a_model_the_parts_add_up(self):  # M19, M20
+        done = self.ebb("memory", "-m", str(GGUF), "--json", *self.FAKE)
+        self.assertEqual(done.returncode, 0, done.err)
+        device = json.loads(done.out)["devices"][0]
+        self.assertGreater(device["kinds"]["weights"], 0)
+        self.assertEqual(sum(device["kinds"].values()), device["mapped_bytes"] + device["retired_bytes"])
+        self.assertEqual(device["mapped_bytes"] + device["pool_bytes"] + device["retired_bytes"], device["held_bytes"])
+        self.assertEqual(device["used_by_us_bytes"], device["held_bytes"])
+        self.assertEqual(device["untracked_bytes"], 0)
+        self.assertEqual(device["free_bytes"] + device["used_by_us_bytes"] + device["others_bytes"],
+                         device["total_bytes"])
+        table = self.ebb("memory", "-m", str(GGUF), *self.FAKE).out
+        for part in ("W weights", "planned", "fragmentation", "ours by the device's own count"):
+            self.assertIn(part, table)
+
+    def test_watch_goes_on_until_ctrl_c(self):
+        process = subprocess.Popen([BINARY, "memory", "--watch", *self.FAKE], stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, env=self.environment())
+        first, second = process.stdout.readline(), process.stdout.readline()
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=30)
+        self.assertEqual(process.returncode, 0, err)
+        for line in (first, second):
+            self.assertRegex(line.decode(), r"^GPU 0: 0\.0/0\.1 GB \([0-9.]+%\); held 0 B, 0 chats\n$")
+
+    def test_bench_memory_in_every_form(self):
+        svg = self.folder / "chart.svg"
+        words = ("bench", "memory", "--turns", "3", "-p", "40", "-n", "4", "-r", "2", *self.FAKE)
+        done = self.ebb(*words, "-o", "json", "--svg", str(svg))
+        self.assertEqual(done.returncode, 0, done.err)
+        report = json.loads(done.out)
+        names = ["none", "after each answer", "+ every 5 turns", "three levels"]
+        self.assertEqual([strategy["name"] for strategy in report["strategies"]], names)
+        for strategy in report["strategies"]:
+            self.assertEqual(len(strategy["turns"]), 3)
+            self.assertGreater(strategy["turns"][-1]["device_bytes"], strategy["floor_bytes"])
+        held = {strategy["name"]: strategy["turns"][-1]["device_bytes"] for strategy in report["strategies"]}
+        self.assertLess(held["three levels"], held["none"])
+        for reset in report["resets"]:
+            self.assertEqual(reset["released_share"], 1.0, reset)
+            self.assertTrue(reset["confirmed"])
+            self.assertEqual(len(reset["ms"]), 2)
+        tokens = [reset["tokens"] for reset in report["resets"]]
+        self.assertEqual(tokens, [1 + 44 * turns for turns in (2, 3, 6)])
+        self.assertIn("three levels", svg.read_text())
+        self.assertIn("| three levels |", self.ebb(*words).out)
+        self.assertIn("reset,short chat,2,tokens,89", self.ebb(*words, "-o", "csv").out)
+        self.refuses(2, "bench", "memory", "--turns", "1000", "-p", "1000", says=["context", "--turns"])
+        self.refuses(2, "bench", "memry", says="bench memory")
+
+    def soak(self, *words):
+        """A sanitizer keeps what is freed for a while, which is a rise of its own; here it may not."""
+        options = os.environ.get("ASAN_OPTIONS", "")
+        quiet = f"{options}:quarantine_size_mb=0:thread_local_quarantine_size_kb=0"
+        return self.ebb("soak", *words, *self.FAKE, timeout=300, ASAN_OPTIONS=quiet)
+
+    def test_soak_is_flat(self):  # C6
+        done = self.soak("--turns", "50")
+        self.assertEqual(done.returncode, 0, done.out + done.err)
+        self.assertIn("the floor is flat over", done.out)
+        lines = done.out.splitlines()
+        self.assertRegex(lines[0], r"time +turns +device +host")
+        self.assertGreater(len(lines), 10)
+        floors = {" ".join(line.split()[3:5]) for line in lines[4:-1]}
+        self.assertEqual(len(floors), 1, done.out)
+
+    def test_soak_for_a_time_with_chats_side_by_side(self):
+        done = self.soak("--time", "1", "-np", "3")
+        self.assertEqual(done.returncode, 0, done.out + done.err)
+        self.assertIn("cycles", done.out)
+
+
 class Chat(Folder):
     def test_lines_of_a_pipe_are_messages(self):
         file = self.folder / "c.json"
@@ -292,6 +422,17 @@ class Chat(Folder):
                      "/nowhere"):
             self.assertIn(part, done.err)
         self.assertIn("/regen", done.out)
+
+    def test_clear_gives_memory_back_and_the_chat_goes_on(self):
+        lines = ("Hello", "/clear", "Again", "/clear all", "And again", "/clear now", "/reset", "/memory", "")
+        done = self.ebb("chat", "-n", "4", "--temp", "0", *Memory.FAKE, stdin="\n".join(lines))
+        self.assertEqual(done.returncode, 0, done.err)
+        self.assertEqual(done.out.count("reclaim level 3 (user): "), 2, done.out)
+        self.assertIn("kept weights", done.out)
+        self.assertRegex(done.err, r"new conversation; reset of chat 1: .* given back in [0-9.]+ ms.*, confirmed")
+        self.assertIn("the word all", done.err)
+        self.assertNotIn("error:", done.err)
+        self.assertIn("last: reset of chat 1", done.out)
 
     def test_typed_on_a_terminal(self):
         process, terminal = pty.fork()

@@ -6,10 +6,12 @@
 
 #include "cli/chat_file.h"
 #include "cli/model_path.h"
-#include "cli/temp_folder.h"
+#include "support/temp_folder.h"
 
 namespace ebb::cli {
 namespace {
+
+using tests::TempFolder;
 
 Environment environment_of(std::map<std::string, std::string> variables) {
   return [variables = std::move(variables)](const std::string& name) -> std::optional<std::string> {
@@ -98,6 +100,15 @@ TEST(ChatFile, SaysWhatIsWrongAndWhere) {
             std::string::npos);
   EXPECT_NE(fault(head + "[5]}").find("message 1"), std::string::npos);
   EXPECT_EQ(load_chat(folder.path() / "none").error().code, ErrorCode::NotFound);
+}
+
+TEST(ChatFile, IsKnownByItsContent) {
+  const TempFolder folder;
+  EXPECT_TRUE(is_text_chat(folder.write("a", R"( {"format":"ebb-chat"})")));
+  EXPECT_FALSE(is_text_chat(folder.write("b.json", "\x89" "EBB\r\n\x1a\n{")));
+  EXPECT_FALSE(is_text_chat(folder.write("c.json", "")));
+  EXPECT_FALSE(is_text_chat(folder.path()));
+  EXPECT_FALSE(is_text_chat(folder.path() / "none"));
 }
 
 }  // namespace

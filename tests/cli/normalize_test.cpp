@@ -34,7 +34,7 @@ TEST(NormalizeFlags, LeavesValuesAloneWhateverTheyLookLike) {
 }
 
 TEST(NormalizeFlags, MarksUnknownSpellingsWithTwoDashes) {
-  EXPECT_EQ(normal({"-ngl", "99", "--grammar", "x", "-"}), (Words{"--ngl", "99", "--grammar", "x", "-"}));
+  EXPECT_EQ(normal({"-xyz", "99", "--grammar", "x", "-"}), (Words{"--xyz", "99", "--grammar", "x", "-"}));
 }
 
 TEST(NormalizeFlags, KeepsWhatFollowsTwoDashes) {

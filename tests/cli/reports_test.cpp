@@ -3,10 +3,12 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/bytes.h"
 #include "cli/answer_report.h"
 #include "cli/bench_report.h"
 #include "cli/help.h"
 #include "cli/memory_table.h"
+#include "cli/receipt_report.h"
 #include "cli/settings.h"
 
 namespace ebb::cli {
@@ -71,26 +73,117 @@ TEST(SpeedReport, AllFormsCarryTheMedian) {
   EXPECT_EQ(json["rows"][0]["samples"].size(), 4U);
 }
 
-TEST(MemoryTable, ShowsDevicesKindsAndConversations) {
-  engine::MemoryStatus status;
+engine::DeviceStatus some_device() {
   engine::DeviceStatus device;
-  device.name = "cpu";
-  device.backend = "host";
-  device.kinds = {{"kv_global", 1048576}, {"scratch", 0}};
-  status.devices = {device};
-  status.host.kinds = {{"mapped_file", 2097152}};
-  status.conversations.push_back({.id = 7, .title = {}, .state = engine::ConversationState::Idle, .tokens = 30,
-                                  .context = 4096, .device_bytes = 4096, .host_bytes = 0, .kinds = {}});
-  const std::string table = memory_table(status);
-  EXPECT_NE(table.find("kv_global"), std::string::npos);
+  device.name = "fake 4.00 GiB";
+  device.backend = "fake";
+  device.total_bytes = 4096 * kMiB;
+  device.limit_bytes = 3072 * kMiB;
+  device.free_bytes = 1024 * kMiB;
+  device.used_by_us_bytes = 2048 * kMiB;
+  device.others_bytes = 1024 * kMiB;
+  device.held_bytes = 2048 * kMiB;
+  device.mapped_bytes = 1536 * kMiB;
+  device.pool_bytes = 512 * kMiB;
+  device.planned_bytes = 2560 * kMiB;
+  device.live_bytes = 1024 * kMiB;
+  device.kinds = {{"weights", 1024 * kMiB}, {"kv_global", 512 * kMiB}, {"scratch", 0}};
+  device.internal_fragmentation = 1.0 / 3;  // (1536 - 1024) / 1536
+  device.pool_fragmentation = 0.25;         // 512 / 2048
+  return device;
+}
+
+engine::MemoryStatus some_status() {
+  engine::MemoryStatus status;
+  status.devices = {some_device()};
+  status.host.kinds = {{"mapped_file", 2 * kMiB}, {"parked", 0}};
+  status.host.limit_bytes = 32 * kGiB;
+  status.conversations.push_back({.id = 7,
+                                  .title = "Rivers",
+                                  .state = engine::ConversationState::Parked,
+                                  .tokens = 30,
+                                  .context = 4096,
+                                  .device_bytes = 0,
+                                  .host_bytes = 3 * kMiB,
+                                  .kinds = {}});
+  return status;
+}
+
+engine::Receipt some_receipt() {
+  engine::Receipt receipt;
+  receipt.action = engine::Action::Reset;
+  receipt.conversation = 3;
+  receipt.freed_bytes = 12 * kMiB;
+  receipt.devices = {{0, 12 * kMiB, {{"kv_global", 8 * kMiB}, {"kv_local", 4 * kMiB}}, kGiB, kGiB + 12 * kMiB}};
+  receipt.kept = {{"weights", 230 * kMiB, "hot for the next answer"}};
+  receipt.us = 1240;
+  receipt.confirmed = true;
+  return receipt;
+}
+
+TEST(MemoryTable, ShowsDevicesKindsAndConversations) {  // M19
+  const std::string table = memory_table(some_status(), false);
+  for (const std::string_view part :
+       {"GPU 0: 3.0/4.0 GB (75.0%)  fake 4.00 GiB\n", "W weights", "G kv_global", "+ ready in the pool", "| limit",
+        "x other programs", "mapped_file", "parked", "30/4096", "Rivers", "ours by the device's own count 2.00 GiB"}) {
+    EXPECT_NE(table.find(part), std::string::npos) << part << " is missing from\n" << table;
+  }
   EXPECT_EQ(table.find("scratch"), std::string::npos) << "kinds that hold nothing are left out";
-  EXPECT_NE(table.find("mapped_file"), std::string::npos);
-  EXPECT_NE(table.find("7: 30 tokens"), std::string::npos);
+  EXPECT_EQ(table.find('\033'), std::string::npos) << "no colours unless asked for";
+  EXPECT_NE(memory_table(some_status(), true).find("\033["), std::string::npos);
+}
+
+TEST(MemoryTable,
+     BarIsSplitByKindAndKeepsItsWidth) {  // 64 cells of 64 MiB; what is mapped, pooled and others', then free
+  const std::string bar = "  [" + std::string(16, 'W') + std::string(8, 'G') + std::string(8, '+') +
+                          std::string(16, 'x') + "|" + std::string(15, '.') + "]\n";
+  EXPECT_NE(memory_table(some_status(), false).find(bar), std::string::npos) << memory_table(some_status(), false);
+
+  engine::MemoryStatus crowded = some_status();
+  crowded.devices[0].kinds = {{"weights", 4096 * kMiB}, {"kv_global", 1}, {"kv_local", 1}};
+  const std::string table = memory_table(crowded, false);
+  const std::size_t begin = table.find('[');
+  EXPECT_EQ(table.find(']') - begin, 65U) << table;
+}
+
+TEST(MemoryTable, PlannedIsLabelledAndFragmentationFollowsTheFormulas) {  // M20, spec of metrics
+  const std::string table = memory_table(some_status(), false);
+  EXPECT_NE(table.find("held 2.00 GiB (of it waiting for the device 0 B), planned 2.50 GiB"), std::string::npos);
+  // All waste: (held - live) / held = (2048 - 1024) / 2048.
+  EXPECT_NE(table.find("internal 33.33 %, pool 25.00 %, external 0 % (any page fits anywhere), all waste 50.00 %"),
+            std::string::npos)
+      << table;
+}
+
+TEST(MemoryTable, LastReceiptAndOneLineForm) {
+  engine::MemoryStatus status = some_status();
+  EXPECT_EQ(memory_table(status, false).find("last:"), std::string::npos);
+  status.last = some_receipt();
+  EXPECT_NE(memory_table(status, false)
+                .find("last: reset of chat 3: 12.0 MiB given back in 1.24 ms, confirmed by the device\n"),
+            std::string::npos);
+  EXPECT_EQ(memory_line(status), "GPU 0: 3.0/4.0 GB (75.0%); held 2.00 GiB, 1 chat");
+}
+
+TEST(ReceiptReport, SaysWhatWentWhatStayedAndWhetherTheDeviceAgrees) {
+  engine::Receipt receipt = some_receipt();
+  EXPECT_EQ(receipt_text(receipt),
+            "reset of chat 3: 12.0 MiB given back in 1.24 ms, confirmed by the device\n"
+            "  device 0: free 1.00 GiB before, 1.01 GiB after; went: kv_global 8.0 MiB, kv_local 4.0 MiB\n"
+            "  kept weights 230.0 MiB: hot for the next answer\n");
+  receipt.confirmed = false;
+  receipt.action = engine::Action::Reclaim;
+  receipt.level = 3;
+  receipt.host_freed_bytes = kMiB;
+  EXPECT_EQ(
+      receipt_line(receipt),
+      "reclaim level 3 (user): 12.0 MiB given back in 1.24 ms, 1.0 MiB on the host, not yet confirmed by the device");
 }
 
 TEST(Help, NamesEveryFlagOfEveryCommand) {
-  for (const Command command : {Command::Run, Command::Chat, Command::Tokenize, Command::Perplexity,
-                                Command::BenchSpeed, Command::Doctor, Command::ListDevices}) {
+  for (const Command command :
+       {Command::Run, Command::Chat, Command::Tokenize, Command::Perplexity, Command::BenchSpeed, Command::BenchMemory,
+        Command::Memory, Command::Soak, Command::Doctor, Command::ListDevices}) {
     const std::string help = command_help(command);
     for (const Setting& setting : settings()) {
       if (!belongs_to(setting, command)) continue;

@@ -126,6 +126,16 @@ TEST_P(DeviceConformance, CopiesOfAnySizeAndAlignmentArrive) {
   EXPECT_TRUE(device->copy(Stream::Copy, nullptr, nullptr, 0));
 }
 
+TEST_P(DeviceConformance, FillZeroWritesItsRangeAndNothingElse) {
+  const AddressRange range = commit(2);
+  std::memset(range.data, 7, range.bytes);
+  ASSERT_TRUE(device->fill_zero(range.data + page_bytes, page_bytes - 5));
+  EXPECT_EQ(read_byte(range.data + page_bytes - 1), std::byte{7});
+  EXPECT_EQ(read_byte(range.data + page_bytes), std::byte{0});
+  EXPECT_EQ(read_byte(range.data + 2 * page_bytes - 6), std::byte{0});
+  EXPECT_EQ(read_byte(range.data + 2 * page_bytes - 5), std::byte{7});
+}
+
 TEST_P(DeviceConformance, FencesOfAStreamAreDoneInOrder) {
   for (const Stream stream : {Stream::Compute, Stream::Copy}) {
     const Fence first = device->fence(stream).value();

@@ -44,12 +44,12 @@ TEST_F(Fake, AnotherProcessTakesItsShare) {
   device->apply(settings);
   ASSERT_TRUE(device->create(2 * kPage));
   EXPECT_FALSE(device->create(kPage));
-  settings.others_bytes = 20 * kPage;  // over the card's size: never negative
+  settings.others_bytes = 20 * kPage;  // over the card's size: said as it is, and what is free is never negative
   device->apply(settings);
   const MemInfo info = device->mem_info().value();
   EXPECT_EQ(info.free_bytes, 0u);
   EXPECT_EQ(info.ours_bytes, 2 * kPage);
-  EXPECT_EQ(info.total_bytes, info.free_bytes + info.ours_bytes + info.others_bytes);
+  EXPECT_EQ(info.others_bytes, 20 * kPage);
   EXPECT_EQ(device->status().used_bytes, 22 * kPage);
 }
 

@@ -4,23 +4,21 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
-#include <stdexcept>
 #include <string>
 #include <vector>
 
 #include "engine/chat.h"
+#include "device/fake/fake_device.h"
 #include "engine/engine.h"
+#include "engine/internal/engine_state.h"
+#include "support/must.h"
 
 namespace ebb::engine {
 namespace {
 
 constexpr std::size_t kWindow = 16;
 
-template <typename T>
-T must(Result<T> result) {
-  if (!result) throw std::runtime_error(result.error().message);
-  return std::move(result).value();
-}
+using tests::must;
 
 std::unique_ptr<Engine> open(std::size_t context_tokens = 0, const std::string& devices = "cpu", std::size_t chunk_tokens = 512) {
   EngineOptions options;
@@ -110,7 +108,7 @@ TEST(Conversation, ResetGivesEverythingBack) {
     const std::size_t floor = pool_bytes(*engine);
     for (const std::size_t length : {std::size_t{10}, std::size_t{900}, std::size_t{40}, std::size_t{2000}}) {
       must(conversation->generate(prompt_of(length), greedy(5), nullptr, nullptr));
-      EXPECT_GT(conversation->reset(), 0U);
+      EXPECT_GT(conversation->reset().freed_bytes, 0U);
       EXPECT_TRUE(conversation->tokens().empty());
     }
     must(conversation->generate(prompt_of(10), greedy(2), nullptr, nullptr));
@@ -183,11 +181,18 @@ TEST(Conversation, SeedsRepeat) {
 
 // B6 in the small: an allocation that fails is that request's error; the next one works.
 TEST(Conversation, OutOfMemoryFailsOneRequest) {
-  const auto engine = open(0, "fake:3MiB");
+  const auto engine = open(0, "fake:16MiB");
   const auto conversation = must(engine->new_conversation());
-  const Result<Answer> refused = conversation->generate(prompt_of(3000), greedy(1), nullptr, nullptr);
+  device::FakeSettings failing;
+  failing.fail = device::FailRule{device::FakeCall::Create, 1, 1000};
+  auto& device = dynamic_cast<device::FakeDevice&>(engine->state().pools->device(0));
+  device.apply(failing);
+  const Result<Answer> refused = conversation->generate(prompt_of(300), greedy(1), nullptr, nullptr);
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, ErrorCode::OutOfMemory) << refused.error().message;
+  failing.fail = std::optional<device::FailRule>();
+  device.apply(failing);
+  expect_equal(must(conversation->generate(prompt_of(300), greedy(1), nullptr, nullptr)), cold_run(prompt_of(300), 1));
 }
 
 TEST(Chat, SaysRegeneratesAndResets) {
@@ -202,7 +207,7 @@ TEST(Chat, SaysRegeneratesAndResets) {
   EXPECT_EQ(again.tokens, first.tokens);
   EXPECT_EQ(chat->messages().size(), 3U);
   EXPECT_FALSE(chat->set_messages({{"narrator", "x"}}));
-  EXPECT_GT(chat->reset(), 0U);
+  EXPECT_GT(chat->reset().freed_bytes, 0U);
   EXPECT_EQ(chat->messages().size(), 1U) << "the system text stays";
 }
 

@@ -178,8 +178,8 @@ TEST_F(RealModel, FullContextRunsInTheMemoryThatItsLayoutNames) {
   EXPECT_EQ(kinds["kv_global"], 32768U * 3 * 1024);
   EXPECT_EQ(kinds["kv_local"], 512U * 15 * 1024);
   EXPECT_EQ(kinds["cache"], 1024U * 15 * 1024) << "what left the windows, for taking an answer back";
-  EXPECT_GE(conversation->reset(), 32768U * 3 * 1024);
-  EXPECT_EQ(engine->memory().conversations.front().bytes, 0U);
+  EXPECT_GE(conversation->reset().freed_bytes, 32768U * 3 * 1024);
+  EXPECT_EQ(engine->memory().conversations.front().device_bytes, 0U);
 }
 
 }  // namespace

@@ -7,7 +7,6 @@
 #include <limits>
 #include <memory>
 
-#include "base/half.h"
 #include "kernels/kv_testing.h"
 #include "kernels/ops_testing.h"
 
@@ -19,7 +18,7 @@ struct Layer {
   std::size_t kv_heads = 1;
   std::size_t head_dim = 64;
   std::size_t window = 0;
-  KvType type = KvType::F16;
+  KvTypes types = {};
   float scale = 0.125f;
   [[nodiscard]] std::size_t q_width() const { return q_heads * head_dim; }
   [[nodiscard]] std::size_t kv_width() const { return kv_heads * head_dim; }
@@ -51,8 +50,8 @@ struct AlignedBytes {
 std::vector<float> run(const Layer& layer, const Sequence& sequence, std::size_t chunk, int thread_count = 2) {
   ThreadPool threads(thread_count);
   const std::size_t tokens = sequence.k.size() / layer.kv_width();
-  const KvMemory past(layer.type, layer.window == 0 ? tokens : layer.window, 32, layer.kv_heads, layer.head_dim);
-  const KvMemory fresh(layer.type, chunk, 48, layer.kv_heads, layer.head_dim);
+  const KvMemory past(layer.types, layer.window == 0 ? tokens : layer.window, 32, layer.kv_heads, layer.head_dim);
+  const KvMemory fresh(layer.types, chunk, 48, layer.kv_heads, layer.head_dim);
   const AlignedBytes workspace(attention_workspace_bytes(thread_count, chunk, layer.q_heads, layer.head_dim));
   std::vector<float> out(tokens * layer.q_width());
   for (std::size_t first = 0; first < tokens; first += chunk) {
@@ -77,22 +76,17 @@ std::vector<float> run(const Layer& layer, const Sequence& sequence, std::size_t
   return out;
 }
 
-std::vector<double> as_stored(const std::vector<float>& values, KvType type) {
-  std::vector<double> stored;
-  for (float value : values) {
-    if (type == KvType::F16) value = f16_to_float(float_to_f16(value));
-    if (type == KvType::BF16) value = bf16_to_float(float_to_bf16(value));
-    stored.push_back(static_cast<double>(value));
-  }
-  return stored;
+std::vector<double> stored_doubles(const std::vector<float>& values, KvType type) {
+  const std::vector<float> stored = as_stored(values, type);
+  return {stored.begin(), stored.end()};
 }
 
 /// Each row alone, all its keys at once, in double precision (S6), held against `out`.
 void expect_near_reference(const Layer& layer, const Sequence& sequence, const std::vector<float>& out) {
   const std::size_t tokens = sequence.k.size() / layer.kv_width();
   const std::size_t group = layer.q_heads / layer.kv_heads;
-  const std::vector<double> k = as_stored(sequence.k, layer.type);
-  const std::vector<double> v = as_stored(sequence.v, layer.type);
+  const std::vector<double> k = stored_doubles(sequence.k, layer.types.k);
+  const std::vector<double> v = stored_doubles(sequence.v, layer.types.v);
   for (std::size_t i = 0; i < tokens; ++i) {
     const std::size_t oldest = layer.window == 0 || i < layer.window ? 0 : i + 1 - layer.window;
     for (std::size_t h = 0; h < layer.q_heads; ++h) {
@@ -141,8 +135,9 @@ void expect_near_reference(const Layer& layer, const Sequence& sequence, const s
 TEST(Attention, EqualsDoublePrecisionForEveryHeadSizeGroupAndType) {
   for_each_simd_level([] {
     for (std::size_t head_dim : {8ul, 16ul, 24ul, 32ul, 48ul, 64ul, 72ul, 128ul, 256ul}) {
-      for (KvType type : {KvType::F32, KvType::F16, KvType::BF16}) {
-        Layer layer{.q_heads = 4, .kv_heads = 2, .head_dim = head_dim, .window = 40, .type = type};
+      for (KvType type : kKvTypes) {
+        if (!kv_supported({type, type}, head_dim)) continue;
+        Layer layer{.q_heads = 4, .kv_heads = 2, .head_dim = head_dim, .window = 40, .types = {type, type}};
         const Sequence sequence(layer, 150);
         expect_near_reference(layer, sequence, run(layer, sequence, 70));
       }
@@ -154,6 +149,57 @@ TEST(Attention, EqualsDoublePrecisionForEveryHeadSizeGroupAndType) {
       expect_near_reference(layer, sequence, run(layer, sequence, 1, 1));
     }
   });
+}
+
+// S4: every pair of types at every head size, worked on as many rows and as few (a chunk of one).
+TEST(Attention, AnyTypesOfKeysAndValuesEqualDoublePrecision) {
+  for_each_simd_level([] {
+    for (std::size_t head_dim : {64ul, 96ul, 128ul, 160ul, 192ul, 256ul}) {
+      for (KvType k : kKvTypes) {
+        for (KvType v : kKvTypes) {
+          const Layer layer{.q_heads = 4, .kv_heads = 1, .head_dim = head_dim, .window = 0, .types = {k, v}};
+          const Sequence sequence(layer, 30);
+          const std::vector<float> out = run(layer, sequence, 19);
+          expect_near_reference(layer, sequence, out);
+          EXPECT_TRUE(same_bits(run(layer, sequence, 1), out));
+        }
+      }
+    }
+  });
+}
+
+// What types in blocks cost in the end, by the error of their format. A score moves by at most d = scale * sum |q| *
+// (error of a key), all weights by a factor within e^(2d), so that the result moves by (e^(2d) - 1) times the largest
+// value, and by the error of a value.
+TEST(Attention, BlocksOfKeysAndValuesCostWhatTheirFormatSays) {
+  for (KvType type : {KvType::Q8_0, KvType::Q4_0}) {
+    const Layer exact{
+        .q_heads = 2, .kv_heads = 1, .head_dim = 64, .window = 0, .types = {KvType::F32, KvType::F32}, .scale = 0.01f};
+    Layer layer = exact;
+    layer.types = {type, type};
+    const Sequence sequence(layer, 300);
+    const std::vector<float> want = run(exact, sequence, 300);
+    const std::vector<float> out = run(layer, sequence, 300);
+    double k_error = 0, v_error = 0, largest_value = 0;
+    for (std::size_t i = 0; i < sequence.k.size(); i += kKvBlock) {
+      k_error = std::max(k_error, block_error(&sequence.k[i], type));
+      v_error = std::max(v_error, block_error(&sequence.v[i], type));
+    }
+    for (float value : sequence.v) largest_value = std::max(largest_value, std::abs(static_cast<double>(value)));
+    bool differs = false;
+    for (std::size_t row = 0; row < out.size() / layer.head_dim; ++row) {
+      double query_sum = 0;
+      for (std::size_t e = 0; e < layer.head_dim; ++e)
+        query_sum += std::abs(static_cast<double>(sequence.q[row * layer.head_dim + e]));
+      const double moved = static_cast<double>(layer.scale) * query_sum * k_error;
+      const double bound = (std::exp(2 * moved) - 1) * largest_value + v_error + 1e-4;  // and float32's own error
+      for (std::size_t i = row * layer.head_dim; i < (row + 1) * layer.head_dim; ++i) {
+        ASSERT_NEAR(static_cast<double>(out[i]), static_cast<double>(want[i]), bound) << row;
+        differs = differs || out[i] != want[i];
+      }
+    }
+    EXPECT_TRUE(differs);
+  }
 }
 
 class AttentionWindow : public testing::TestWithParam<std::size_t> {};
@@ -180,7 +226,9 @@ INSTANTIATE_TEST_SUITE_P(Windows, AttentionWindow, testing::Values(16, 64, 65, 1
 TEST(Attention, GlobalLayersGiveTheSameBitsForAnyChunksAndThreads) {
   for (const Layer& layer :
        {Layer{.q_heads = 4, .kv_heads = 1, .head_dim = 256}, Layer{.q_heads = 6, .kv_heads = 3, .head_dim = 48},
-        Layer{.q_heads = 8, .kv_heads = 1, .head_dim = 64, .window = 0, .type = KvType::BF16}}) {
+        Layer{.q_heads = 8, .kv_heads = 1, .head_dim = 64, .window = 0, .types = {KvType::BF16, KvType::BF16}},
+        Layer{.q_heads = 4, .kv_heads = 1, .head_dim = 256, .window = 0, .types = {KvType::Q8_0, KvType::Q4_0}},
+        Layer{.q_heads = 2, .kv_heads = 1, .head_dim = 96, .window = 0, .types = {KvType::Q4_0, KvType::Q8_0}}}) {
     const Sequence sequence(layer, 600);
     const std::vector<float> whole = run(layer, sequence, 600, 1);
     expect_near_reference(layer, sequence, whole);
@@ -194,13 +242,19 @@ TEST(Attention, GlobalLayersGiveTheSameBitsForAnyChunksAndThreads) {
 
 TEST(Attention, Avx2AndAvx512GiveTheSameBits) {
   if (best_simd_level() < SimdLevel::Avx512) GTEST_SKIP() << "this processor has no AVX-512";
-  const Layer layer{.q_heads = 4, .kv_heads = 1, .head_dim = 72, .window = 300};
-  const Sequence sequence(layer, 600);
-  set_simd_level(SimdLevel::Avx2);
-  const std::vector<float> narrow = run(layer, sequence, 100);
-  set_simd_level(SimdLevel::Avx512);
-  EXPECT_TRUE(same_bits(run(layer, sequence, 100), narrow));
-  set_simd_level(best_simd_level());
+  for (const Layer& layer :
+       {Layer{.q_heads = 4, .kv_heads = 1, .head_dim = 72, .window = 300},
+        Layer{.q_heads = 4, .kv_heads = 1, .head_dim = 96, .window = 300, .types = {KvType::Q8_0, KvType::Q8_0}},
+        Layer{.q_heads = 2, .kv_heads = 1, .head_dim = 64, .window = 300, .types = {KvType::Q4_0, KvType::Q4_0}}}) {
+    const Sequence sequence(layer, 600);
+    for (std::size_t chunk : {1ul, 100ul}) {
+      set_simd_level(SimdLevel::Avx2);
+      const std::vector<float> narrow = run(layer, sequence, chunk);
+      set_simd_level(SimdLevel::Avx512);
+      EXPECT_TRUE(same_bits(run(layer, sequence, chunk), narrow));
+      set_simd_level(best_simd_level());
+    }
+  }
 }
 
 /// The first position whose output differs, or the number of positions.
@@ -241,7 +295,7 @@ TEST(Attention, GlobalLayersNeverForget) {  // S5
 
 TEST(Attention, ExtremeScoresStayFinite) {
   for_each_simd_level([] {
-    Layer layer{.q_heads = 1, .kv_heads = 1, .head_dim = 32, .window = 0, .type = KvType::F32, .scale = 100.0f};
+    Layer layer{.q_heads = 1, .kv_heads = 1, .head_dim = 32, .window = 0, .types = {KvType::F32, KvType::F32}, .scale = 100.0f};
     const Sequence sequence(layer, 200);
     const std::vector<float> out = run(layer, sequence, 200);
     for (float value : out) ASSERT_TRUE(std::isfinite(value));

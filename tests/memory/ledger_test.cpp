@@ -14,10 +14,10 @@ TEST(Ledger, SumsByTagAndByOwnerAreTheSumOfTheCharges) {
   Charge first_kv = ledger.open(gpu, Tag::KvGlobal, 1);
   Charge more_kv = ledger.open(gpu, Tag::KvGlobal, 1);
   Charge other_kv = ledger.open(gpu, Tag::KvLocal, 2);
-  weights.add(1000);
-  first_kv.add(30);
-  more_kv.add(4);
-  other_kv.add(500);
+  ASSERT_TRUE(weights.add(1000));
+  ASSERT_TRUE(first_kv.add(30));
+  ASSERT_TRUE(more_kv.add(4));
+  ASSERT_TRUE(other_kv.add(500));
 
   const LedgerSnapshot snapshot = ledger.snapshot();
   ASSERT_EQ(snapshot.devices.size(), 2u);
@@ -39,7 +39,7 @@ TEST(Ledger, PeakIsTheHighestSumAndMovingDoesNotRaiseIt) {
   const LedgerDevice gpu = ledger.add_device("gpu");
   Charge pooled = ledger.open_pooled(gpu);
   Charge scratch = ledger.open(gpu, Tag::Scratch, kEngineOwner);
-  pooled.add(100);
+  ASSERT_TRUE(pooled.add(100));
   pooled.move_to(scratch, 60);
   LedgerSnapshot snapshot = ledger.snapshot();
   EXPECT_EQ(snapshot.devices[gpu].owned_bytes, 60u);
@@ -54,15 +54,63 @@ TEST(Ledger, PeakIsTheHighestSumAndMovingDoesNotRaiseIt) {
 TEST(Ledger, HostLeaseCountsTheMappedFileUntilItIsDropped) {
   Ledger ledger;
   {
-    HostLease file(ledger, Tag::MappedFile, 7, 253113024);
+    HostLease file = HostLease::take(ledger, Tag::MappedFile, 7, 253113024).value();
     EXPECT_EQ(ledger.snapshot().devices[kHostMemory].by_tag[static_cast<std::size_t>(Tag::MappedFile)], 253113024u);
     HostLease moved = std::move(file);
-    moved.resize(100);
+    ASSERT_TRUE(moved.resize(100));
     EXPECT_EQ(ledger.snapshot().owner_bytes(7), 100u);
-    moved = HostLease(ledger, Tag::Cache, 7, 5);
+    moved = HostLease::take(ledger, Tag::Cache, 7, 5).value();
     EXPECT_EQ(ledger.snapshot().owner_bytes(7), 5u);
   }
   EXPECT_EQ(ledger.snapshot().owner_bytes(7), 0u);
+}
+
+TEST(Ledger, ALimitRefusesTheChargeThatPassesItAndNamesTheNumbers) {
+  Ledger ledger;
+  const LedgerDevice gpu = ledger.add_device("gpu");
+  ledger.set_limit(gpu, 100);
+  Charge pooled = ledger.open_pooled(gpu);
+  Charge kv = ledger.open(gpu, Tag::KvGlobal, 1);
+  ASSERT_TRUE(pooled.add(30));
+  ASSERT_TRUE(kv.add(60));
+  const Status refused = kv.add(11);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ErrorCode::OutOfMemory);
+  EXPECT_EQ(refused.error().memory->wanted_bytes, 11u);
+  EXPECT_EQ(refused.error().memory->free_bytes, 10u);
+  EXPECT_EQ(refused.error().memory->reclaimable_bytes, 30u);
+  EXPECT_EQ(refused.error().memory->tag, "kv_global");
+  EXPECT_EQ(kv.bytes(), 60u);
+  pooled.move_to(kv, 30);
+  EXPECT_TRUE(kv.add(10));
+  EXPECT_EQ(ledger.room(gpu), 0u);
+  EXPECT_EQ(ledger.snapshot().devices[gpu].peak_bytes, 100u);
+  kv.remove(100);
+}
+
+TEST(Ledger, ALowerLimitLetsWhatIsHeldStay) {
+  Ledger ledger;
+  HostLease lease = HostLease::take(ledger, Tag::Cache, 1, 50).value();
+  ledger.set_limit(kHostMemory, 20);
+  EXPECT_EQ(ledger.snapshot().devices[kHostMemory].limit_bytes, 20u);
+  EXPECT_EQ(lease.bytes(), 50u);
+  EXPECT_FALSE(lease.resize(51));
+  EXPECT_EQ(lease.bytes(), 50u);
+  EXPECT_TRUE(lease.resize(15));
+  EXPECT_TRUE(lease.resize(20));
+  EXPECT_FALSE(HostLease::take(ledger, Tag::Parked, 1, 1));
+  ledger.set_limit(kHostMemory, std::nullopt);
+  EXPECT_EQ(ledger.room(kHostMemory), std::nullopt);
+  EXPECT_TRUE(lease.resize(1000));
+}
+
+TEST(Ledger, TheMappedFileDoesNotCountAgainstTheLimit) {
+  Ledger ledger;
+  ledger.set_limit(kHostMemory, 10);
+  const HostLease file = HostLease::take(ledger, Tag::MappedFile, kEngineOwner, 1000).value();
+  EXPECT_EQ(ledger.room(kHostMemory), 10u);
+  const HostLease cache = HostLease::take(ledger, Tag::Cache, kEngineOwner, 10).value();
+  EXPECT_EQ(ledger.room(kHostMemory), 0u);
 }
 
 TEST(Ledger, NamesEveryTagAsTheApiSpellsIt) {
@@ -77,7 +125,7 @@ TEST(LedgerDeathTest, DestroyingAChargeThatIsNotZeroStops) {
       {
         Ledger ledger;
         Charge charge = ledger.open(kHostMemory, Tag::Other, 3);
-        charge.add(17);
+        static_cast<void>(charge.add(17));
       },
       "a charge ends with 17 bytes of owner 3");
 }
@@ -85,7 +133,7 @@ TEST(LedgerDeathTest, DestroyingAChargeThatIsNotZeroStops) {
 TEST(LedgerDeathTest, AssigningOverAChargeThatIsNotZeroStops) {
   Ledger ledger;
   Charge charge = ledger.open(kHostMemory, Tag::Other, 3);
-  charge.add(17);
+  ASSERT_TRUE(charge.add(17));
   EXPECT_DEATH(charge = Charge(), "a charge ends with 17 bytes");
   charge.remove(17);
 }
@@ -93,7 +141,7 @@ TEST(LedgerDeathTest, AssigningOverAChargeThatIsNotZeroStops) {
 TEST(LedgerDeathTest, RemovingMoreThanWasAddedStops) {
   Ledger ledger;
   Charge charge = ledger.open(kHostMemory, Tag::Other, 3);
-  charge.add(1);
+  ASSERT_TRUE(charge.add(1));
   EXPECT_DEATH(charge.remove(2), "2 of 1 bytes removed");
   charge.remove(1);
 }

@@ -1,18 +1,24 @@
-// Random histories on a fake card: open, grow, shrink, close, trim, late fences, failing calls, others taking memory.
-// After every step the invariants of memory.md 8.2 hold; at the end nothing is left.
+// Random histories on a fake card: open, grow, trim, share, make private, park and return, close, limits up and down, late
+// fences, late releases, failing calls of every kind, others taking memory. After every step the invariants of
+// memory.md 8.2 hold; at the end nothing is left.
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <array>
+#include <chrono>
+#include <cstdint>
 #include <deque>
 #include <iostream>
 #include <memory>
+#include <optional>
 #include <random>
+#include <set>
 #include <utility>
 #include <vector>
 
 #include "base/bytes.h"
 #include "device/fake/fake_device.h"
+#include "device/host/host_device.h"
 #include "memory/page_pool.h"
 #include "memory/region.h"
 
@@ -24,13 +30,18 @@ using device::kStreamCount;
 
 constexpr std::size_t kPage = 4 * kKiB;
 constexpr std::size_t kCardPages = 96;
-constexpr std::size_t kMostPages = 40;
-constexpr int kStepsPerSeed = 6000;
+constexpr std::size_t kMostPages = 24;
+constexpr std::size_t kHostPages = 40;
+constexpr int kStepsPerSeed = 26000;
 
 struct Open {
   Region region;
   OwnerId owner = 0;
-  std::byte stamp{};  // the first byte of each of its pages
+  bool is_whole = false;
+  std::byte own_stamp{};
+  std::vector<std::byte> stamps;  // the first byte of each of its pages
+  std::set<std::byte> known;      // all it ever saw: nothing else may appear in its new pages
+  Region parked;
 };
 
 /// A page that was given up while a stream might still read it.
@@ -42,46 +53,138 @@ struct LateReader {
 
 class RandomWalk : public testing::TestWithParam<std::uint32_t> {
  protected:
+  RandomWalk() { host_pool.set_limit(kHostPages * kPage); }
+
   std::size_t pick(std::size_t count) { return std::uniform_int_distribution<std::size_t>(0, count - 1)(random); }
+  Open* pick_open() { return regions.empty() ? nullptr : &regions[pick(regions.size())]; }
+  static std::size_t pages_of(const Open& open) { return open.region.committed_bytes() / kPage; }
+  static bool is_parked(const Open& open) { return open.parked.committed_bytes() != 0; }
 
   void open() {
     if (regions.size() >= 6) return;
-    const auto tag = static_cast<Tag>(pick(9));
-    Result<Region> region = Region::reserve(pool, tag, next_owner, kMostPages * kPage);
-    if (region) regions.push_back(Open{std::move(*region), next_owner, static_cast<std::byte>(next_owner % 251 + 1)});
+    const bool is_whole = pick(5) == 0;
+    Result<Region> region = Region::reserve(pool, static_cast<Tag>(pick(9)), next_owner, kMostPages * kPage,
+                                            is_whole ? Backing::Whole : Backing::Pages);
+    if (region) {
+      const auto stamp = static_cast<std::byte>(next_owner % 251 + 1);
+      regions.push_back(Open{std::move(*region), next_owner, is_whole, stamp, {}, {stamp, std::byte{0}}, Region()});
+    }
     ++next_owner;
   }
 
   void watch(const Open& open, std::size_t first_page) {
     const device::FakeStatus status = card->status();
-    for (std::size_t page_idx = first_page; page_idx < open.region.committed_bytes() / kPage; ++page_idx) {
-      LateReader reader{open.region.data() + page_idx * kPage, open.stamp, status.fences_made};
+    for (std::size_t page_idx = first_page; page_idx < pages_of(open); ++page_idx) {
+      LateReader reader{open.region.data() + page_idx * kPage, open.stamps[page_idx], status.fences_made};
       for (std::uint64_t& fence : reader.fences) ++fence;  // the one the pool is about to make
       late_readers.push_back(reader);
     }
   }
 
-  void resize() {
-    if (regions.empty()) return;
-    Open& open = regions[pick(regions.size())];
-    const std::size_t before = open.region.committed_bytes() / kPage;
-    const std::size_t wanted = pick(kMostPages + 1);
+  void forget_readers(const Open& open) {
+    std::erase_if(late_readers, [&](const LateReader& reader) {
+      return reader.address >= open.region.data() &&
+             reader.address < open.region.data() + open.region.committed_bytes();
+    });
+  }
+
+  void expect_refusal(const Error& error) {
+    ASSERT_TRUE(error.code == ErrorCode::OutOfMemory || error.code == ErrorCode::Io) << error.message;
+    ++refusals;
+  }
+
+  /// Resizes to a size the region may take, and stamps what is new.
+  void resize_to(Open& open, std::size_t wanted) {
+    const std::size_t before = pages_of(open);
     if (wanted < before) watch(open, wanted);
     const Status outcome = open.region.resize(wanted * kPage);
-    const std::size_t after = open.region.committed_bytes() / kPage;
+    const std::size_t after = pages_of(open);
     ASSERT_EQ(after, outcome ? wanted : before);
-    if (outcome) {
-      std::erase_if(late_readers, [&](const LateReader& reader) {
-        return reader.address >= open.region.data() && reader.address < open.region.data() + after * kPage;
-      });
-    } else {
-      ASSERT_EQ(outcome.error().code, ErrorCode::OutOfMemory);
-      ASSERT_EQ(outcome.error().memory->wanted_bytes, (wanted - before) * kPage);
-      ++refusals;
+    open.stamps.resize(after, open.own_stamp);
+    if (!outcome) {
+      expect_refusal(outcome.error());
+      if (outcome.error().code == ErrorCode::OutOfMemory) {
+        ASSERT_GE(outcome.error().memory->wanted_bytes, (wanted - before) * kPage);
+      }
+      return;
     }
-    for (std::size_t page_idx = 0; page_idx < std::min(before, after); ++page_idx)
-      ASSERT_EQ(open.region.data()[page_idx * kPage], open.stamp);
-    for (std::size_t page_idx = before; page_idx < after; ++page_idx) open.region.data()[page_idx * kPage] = open.stamp;
+    forget_readers(open);
+    for (std::size_t page_idx = before; page_idx < after; ++page_idx) {
+      ASSERT_TRUE(open.known.contains(open.region.data()[page_idx * kPage]));  // nobody else's bytes
+      open.region.data()[page_idx * kPage] = open.own_stamp;
+    }
+  }
+
+  void resize() {
+    Open* open = pick_open();
+    if (open == nullptr || is_parked(*open)) return;
+    std::size_t wanted = pick(kMostPages + 1);
+    if (open->is_whole && pages_of(*open) != 0) wanted = 0;
+    resize_to(*open, wanted);
+  }
+
+  void share() {
+    Open* source = pick_open();
+    Open* target = pick_open();
+    if (source == target || source == nullptr || source->is_whole || target->is_whole || is_parked(*target)) return;
+    if (pages_of(*target) != 0) return resize_to(*target, 0);
+    const std::size_t page_count = pick(pages_of(*source) + 1);
+    const Status outcome = target->region.share_front(source->region, page_count * kPage);
+    ASSERT_EQ(pages_of(*target), outcome ? page_count : 0);
+    if (!outcome) return expect_refusal(outcome.error());
+    ++shares;
+    forget_readers(*target);
+    target->stamps.assign(source->stamps.begin(), source->stamps.begin() + static_cast<std::ptrdiff_t>(page_count));
+    target->known.insert(target->stamps.begin(), target->stamps.end());
+  }
+
+  /// Makes a tail private and writes to it.
+  void write() {
+    Open* open = pick_open();
+    if (open == nullptr || pages_of(*open) == 0) return;
+    const std::size_t first_page = pick(pages_of(*open));
+    const Status outcome = open->region.make_private(first_page * kPage);
+    ASSERT_LE(pages_of(*open), open->stamps.size());
+    if (!outcome) {
+      expect_refusal(outcome.error());
+      ASSERT_GE(pages_of(*open), std::min(first_page, open->stamps.size()));
+      open->stamps.resize(pages_of(*open));
+      return;
+    }
+    ASSERT_EQ(pages_of(*open), open->stamps.size());
+    for (std::size_t page_idx = first_page; page_idx < open->stamps.size(); ++page_idx)
+      open->region.data()[page_idx * kPage] = open->stamps[page_idx] = open->own_stamp;
+  }
+
+  void park() {
+    Open* open = pick_open();
+    if (open == nullptr || is_parked(*open) || pages_of(*open) == 0) return;
+    const std::size_t bytes = open->region.committed_bytes();
+    Region copy = Region::reserve(host_pool, Tag::Parked, open->owner, bytes).value();
+    if (const Status outcome = copy.resize(bytes); !outcome) return expect_refusal(outcome.error());
+    const Status copied = card->copy(device::Stream::Copy, copy.data(), open->region.data(), bytes);
+    if (!copied) return expect_refusal(copied.error());
+    open->parked = std::move(copy);
+    const std::vector<std::byte> stamps = open->stamps;
+    resize_to(*open, 0);
+    open->stamps = stamps;
+    ++parks;
+  }
+
+  void bring_back() {
+    Open* open = pick_open();
+    if (open == nullptr || !is_parked(*open)) return;
+    const std::size_t bytes = open->parked.committed_bytes();
+    const Status outcome = open->region.resize(bytes);
+    if (!outcome) return expect_refusal(outcome.error());
+    forget_readers(*open);
+    const Status copied = card->copy(device::Stream::Copy, open->region.data(), open->parked.data(), bytes);
+    if (copied) {
+      open->parked = Region();
+      return;
+    }
+    expect_refusal(copied.error());
+    ASSERT_TRUE(open->region.resize(0));
   }
 
   void close() {
@@ -93,52 +196,69 @@ class RandomWalk : public testing::TestWithParam<std::uint32_t> {
 
   void disturb() {
     device::FakeSettings settings;
-    if (pick(2) == 0) {
-      const auto call = static_cast<FakeCall>(pick(static_cast<std::size_t>(FakeCall::Copy)));
-      settings.fail.emplace(device::FailRule{call, pick(12) + 1, pick(3) + 1});
-    } else {
-      settings.others_bytes = pick(kCardPages / 2) * kPage;
+    switch (pick(4)) {
+      case 0:
+        settings.others_bytes = pick(kCardPages / 2) * kPage;
+        break;
+      case 1:
+        settings.release_ms = std::chrono::milliseconds(pick(3) == 0 ? 1 : 0);
+        break;
+      default:
+        settings.fail.emplace(device::FailRule{static_cast<FakeCall>(pick(7)), pick(12) + 1, pick(3) + 1});
+        break;
     }
     card->apply(settings);
   }
 
+  void change_limit() {
+    limit_bytes = std::nullopt;
+    if (pick(3) != 0) limit_bytes = (pick(kCardPages) + 1) * kPage;
+    pool.set_limit(limit_bytes);
+  }
+
   void step() {
-    switch (pick(12)) {
+    switch (pick(18)) {
       case 0:
-        open();
-        break;
+        return open();
       case 1:
-        close();
-        break;
+        return close();
       case 2:
-        disturb();
-        break;
+        return disturb();
       case 3:
-        card->hold_fences(true);
-        break;
+        return card->hold_fences(true);
       case 4:
-        pick(4) == 0 ? card->hold_fences(false) : card->complete_fences(device::Stream::Copy, pick(4));
-        break;
+        return pick(4) == 0 ? card->hold_fences(false) : card->complete_fences(device::Stream::Copy, pick(4));
       case 5:
-        card->complete_fences(device::Stream::Compute, pick(4));
-        break;
+        return card->complete_fences(device::Stream::Compute, pick(4));
       case 6:
-        pool.trim(pick(5));
-        break;
+        static_cast<void>(pool.trim(pick(5)));
+        return;
       case 7:
-        pool.collect();
-        break;
+        static_cast<void>(pool.collect());
+        return;
       case 8:
         if (pick(8) == 0) static_cast<void>(pool.drain());
-        break;
+        return;
+      case 9:
+      case 10:
+        return share();
+      case 11:
+        return write();
+      case 12:
+        return park();
+      case 13:
+        return bring_back();
+      case 14:
+        if (pick(4) == 0) change_limit();
+        return;
       default:
-        resize();
-        break;
+        return resize();
     }
   }
 
   void check() {
     pool.check_invariants();
+    host_pool.check_invariants();
     const device::FakeStatus status = card->status();
     std::erase_if(late_readers, [&](const LateReader& reader) {
       for (std::size_t stream_idx = 0; stream_idx < kStreamCount; ++stream_idx) {
@@ -148,25 +268,40 @@ class RandomWalk : public testing::TestWithParam<std::uint32_t> {
     });
     for (const LateReader& reader : late_readers)
       ASSERT_EQ(*reader.address, reader.stamp);  // faults if unmapped too early
+    for (const Open& open : regions) {
+      const std::byte* data = is_parked(open) ? open.parked.data() : open.region.data();
+      for (std::size_t page_idx = 0; page_idx < open.stamps.size(); ++page_idx)
+        ASSERT_EQ(data[page_idx * kPage], open.stamps[page_idx]);
+    }
 
     const PoolStats stats = pool.stats();
-    ASSERT_EQ(status.live_handles, stats.created_pages - stats.released_pages);
-    ASSERT_EQ(status.live_mappings, stats.mapped_pages + stats.retired_pages);
+    ASSERT_EQ(status.live_handles, stats.create_count - stats.release_count);
+    ASSERT_EQ(status.live_mappings, stats.map_count - stats.unmap_count);
     const LedgerSnapshot snapshot = ledger.snapshot();
-    std::size_t owned_bytes = 0;
-    for (const LedgerSnapshot::Entry& entry : snapshot.entries) owned_bytes += entry.bytes;
-    ASSERT_EQ(owned_bytes + snapshot.devices[pool.ledger_device()].pooled_bytes, status.ours_bytes);
-    for (const Open& open : regions) ASSERT_GE(snapshot.owner_bytes(open.owner), open.region.committed_bytes());
+    const LedgerSnapshot::Device& sums = snapshot.devices[pool.ledger_device()];
+    ASSERT_EQ(sums.owned_bytes + sums.pooled_bytes, (stats.created_pages - stats.released_pages) * kPage);
+    ASSERT_GE(status.ours_bytes, sums.owned_bytes + sums.pooled_bytes);  // more: releases on their way
+    if (limit_bytes) {
+      ASSERT_LE(status.ours_bytes, std::max(*limit_bytes, ours_before));
+    }
+    ours_before = status.ours_bytes;
+    ASSERT_LE(snapshot.devices[kHostMemory].owned_bytes, kHostPages * kPage);
   }
 
   std::mt19937 random{GetParam()};
   std::unique_ptr<device::FakeDevice> card = device::FakeDevice::open(kCardPages * kPage, kPage).value();
+  std::unique_ptr<device::HostDevice> host = device::HostDevice::open(kPage).value();
   Ledger ledger;
   PagePool pool{*card, ledger, PoolOptions{.keep_free_pages = 5}};
+  PagePool host_pool{*host, ledger, PoolOptions{.keep_free_pages = 2, .ledger_device = kHostMemory}};
   std::vector<Open> regions;
   std::deque<LateReader> late_readers;
+  std::optional<std::size_t> limit_bytes;
+  std::size_t ours_before = 0;
   OwnerId next_owner = 1;
   int refusals = 0;
+  int shares = 0;
+  int parks = 0;
 };
 
 TEST_P(RandomWalk, KeepsItsBooksAtEveryStepAndEndsWithNothing) {
@@ -178,17 +313,23 @@ TEST_P(RandomWalk, KeepsItsBooksAtEveryStepAndEndsWithNothing) {
     check();
     if (HasFatalFailure()) return;
   }
-  EXPECT_GT(refusals, kStepsPerSeed / 100);  // else the walk would not test refusals
+  // Else the walk would not test refusals, shared pages or parking.
+  EXPECT_GT(refusals, kStepsPerSeed / 100);
+  EXPECT_GT(shares, kStepsPerSeed / 200);
+  EXPECT_GT(parks, kStepsPerSeed / 200);
   device::FakeSettings calm;
   calm.fail.emplace(std::nullopt);
   card->apply(calm);
   regions.clear();
   ASSERT_TRUE(pool.drain());
   pool.trim();
+  host_pool.trim();
   EXPECT_TRUE(ledger.snapshot().entries.empty());
+  EXPECT_TRUE(pool.confirm(std::chrono::seconds(60)).value());
   EXPECT_EQ(card->status().ours_bytes, 0u);
   EXPECT_EQ(card->status().live_handles, 0u);
   EXPECT_EQ(card->status().live_mappings, 0u);
+  EXPECT_EQ(host->physical_bytes(), 0u);
   pool.check_invariants();
 }
 

@@ -7,7 +7,6 @@
 #include <filesystem>
 #include <memory>
 #include <span>
-#include <stdexcept>
 #include <vector>
 
 #include "device/device_spec.h"
@@ -15,18 +14,10 @@
 #include "memory/page_pool.h"
 #include "model/kv_cache.h"
 #include "model/model.h"
+#include "support/must.h"
 #include "weights/weight_store.h"
 
 namespace ebb::tests {
-
-template <typename T>
-T must(Result<T> result) {
-  if (!result) throw std::runtime_error(result.error().message);
-  return std::move(result).value();
-}
-inline void must(const Status& status) {
-  if (!status) throw std::runtime_error(status.error().message);
-}
 
 class LoadedModel {
  public:
@@ -34,7 +25,9 @@ class LoadedModel {
               const char* devices = "cpu")
       : devices_(must(device::open_devices({devices, "", ""}))), pool_(*devices_.front(), ledger_) {
     store_ = must(weights::WeightStore::open(path, pool_));
-    model_ = must(model::Model::load(*store_, pool_, {arithmetic, threads, chunk_tokens}));
+    const std::size_t layers = must(model::read_config(*store_)).layers;
+    const model::Placement placement{std::vector<memory::PagePool*>(layers, &pool_), &pool_, &pool_};
+    model_ = must(model::Model::load(*store_, placement, {arithmetic, threads, chunk_tokens}));
   }
 
   [[nodiscard]] model::Model& model() { return *model_; }
@@ -43,7 +36,8 @@ class LoadedModel {
   [[nodiscard]] memory::Ledger& ledger() { return ledger_; }
 
   [[nodiscard]] std::unique_ptr<model::KvCache> new_cache(model::KvType type, std::size_t rewind_tokens = 64) {
-    return must(model::KvCache::create(pool_, 1, config(), {type, 4096, rewind_tokens}));
+    const model::KvPools pools{std::vector<memory::PagePool*>(config().layers, &pool_), &pool_};
+    return must(model::KvCache::create(pools, 1, config(), {{type, type}, {type, type}, 4096, rewind_tokens}));
   }
 
   /// Logits of every row, [ids.size()][vocabulary], evaluated in chunks.

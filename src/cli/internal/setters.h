@@ -14,19 +14,29 @@
 
 namespace ebb::cli {
 
-/// The rows about the model and how it runs, and all others, in the order help shows them.
+/// The rows about the model and how it runs, about memory, and all others, in the order help shows them.
 [[nodiscard]] std::vector<Setting> model_settings();
+[[nodiscard]] std::vector<Setting> memory_settings();
 [[nodiscard]] std::vector<Setting> answer_settings();
 
 using Text = std::string_view;
 
 inline constexpr std::int64_t kMaxThreads = 1024;
 inline constexpr std::int64_t kMaxTokens = std::int64_t{1} << 30;
+inline constexpr std::int64_t kMaxLayers = 10'000;
+inline constexpr std::int64_t kMaxDevices = 64;
+inline constexpr std::int64_t kMaxChats = 1024;
+inline constexpr std::int64_t kMaxMebibytes = std::int64_t{1} << 30;
+inline constexpr float kMaxShare = 1e9F;
+inline constexpr std::int64_t kMaxTurns = 1'000'000;
+inline constexpr std::int64_t kMaxSeconds = 31'536'000;  // a year
 inline constexpr float kMaxPenalty = 1000.0F;
 
 constexpr std::uint32_t bit(Command command) { return static_cast<std::uint32_t>(command); }
 inline constexpr std::uint32_t kAnswers = bit(Command::Run) | bit(Command::Chat);
-inline constexpr std::uint32_t kComputes = kAnswers | bit(Command::Perplexity) | bit(Command::BenchSpeed);
+inline constexpr std::uint32_t kMeasuresMemory = bit(Command::BenchMemory) | bit(Command::Soak);
+inline constexpr std::uint32_t kComputes = kAnswers | bit(Command::Perplexity) | bit(Command::BenchSpeed) |
+                                           bit(Command::Memory) | bit(Command::Plan) | kMeasuresMemory;
 inline constexpr std::uint32_t kOpensModel = kComputes | bit(Command::Tokenize) | bit(Command::Doctor);
 inline constexpr std::uint32_t kEvery = kOpensModel | bit(Command::ListDevices);
 

@@ -109,9 +109,9 @@ Result<MemInfo> FakeDevice::mem_info() {
   settle_late_releases();
   MemInfo info;
   info.total_bytes = total_bytes_;
-  info.ours_bytes = std::min(ours_bytes_, total_bytes_);
+  info.ours_bytes = ours_bytes_;
   info.free_bytes = free_bytes();
-  info.others_bytes = info.total_bytes - info.ours_bytes - info.free_bytes;
+  info.others_bytes = others_bytes_;
   return info;
 }
 
@@ -145,6 +145,15 @@ Status FakeDevice::copy(Stream stream, void* target, const void* source, std::si
     if (is_failing) return refused("a copy");
   }
   return storage_->copy(stream, target, source, bytes);
+}
+
+Status FakeDevice::fill_zero(std::byte* address, std::size_t bytes) {
+  {
+    const std::lock_guard lock(mutex_);
+    EBB_TRY_ASSIGN(const bool is_failing, enter(FakeCall::Copy, 1));
+    if (is_failing) return refused("to fill memory");
+  }
+  return storage_->fill_zero(address, bytes);
 }
 
 Status FakeDevice::begin_step(Step step) {

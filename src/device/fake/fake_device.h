@@ -29,7 +29,7 @@ struct FakeStatus {
   std::size_t page_bytes = 0;
   std::size_t live_handles = 0;
   std::size_t live_mappings = 0;
-  std::array<std::uint64_t, kFakeCallCount> calls{};  // attempts by FakeCall; a map of n handles is n calls
+  std::array<std::uint64_t, kFakeCallCount> calls{};  // attempts by FakeCall; a map of n handles is n calls, fill_zero a copy
   std::array<std::uint64_t, kStreamCount> fences_made{};
   std::array<std::uint64_t, kStreamCount> fences_done{};
 
@@ -58,6 +58,7 @@ class FakeDevice final : public Device {
   /// Work ends when it is waited for: a held fence is done on return.
   [[nodiscard]] Status wait(Fence fence) override;
   [[nodiscard]] Status copy(Stream stream, void* target, const void* source, std::size_t bytes) override;
+  [[nodiscard]] Status fill_zero(std::byte* address, std::size_t bytes) override;
   /// Takes at least step_ms; slow_factor times as long (of at least 1 ms) while used bytes are over the soft limit.
   [[nodiscard]] Status begin_step(Step step) override;
 

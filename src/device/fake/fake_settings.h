@@ -27,15 +27,15 @@ struct FailRule {
 /// Absent fields leave the device as it is.
 struct FakeSettings {
   std::size_t device_idx = 0;
-  std::optional<std::size_t> total_bytes;
-  std::optional<std::size_t> others_bytes;
-  std::optional<std::optional<FailRule>> fail;  // an inner nothing takes the rule away
-  std::optional<std::optional<Step>> hold;      // an inner nothing releases what waits
-  std::optional<std::chrono::milliseconds> step_ms;
-  std::optional<std::chrono::milliseconds> release_ms;
-  std::optional<std::size_t> reserve_limit_bytes;
-  std::optional<std::size_t> soft_limit_bytes;
-  std::optional<double> slow_factor;
+  std::optional<std::size_t> total_bytes = {};
+  std::optional<std::size_t> others_bytes = {};
+  std::optional<std::optional<FailRule>> fail = {};  // an inner nothing takes the rule away
+  std::optional<std::optional<Step>> hold = {};      // an inner nothing releases what waits
+  std::optional<std::chrono::milliseconds> step_ms = {};
+  std::optional<std::chrono::milliseconds> release_ms = {};
+  std::optional<std::size_t> reserve_limit_bytes = {};
+  std::optional<std::size_t> soft_limit_bytes = {};
+  std::optional<double> slow_factor = {};
   bool reset_peak = false;
 };
 

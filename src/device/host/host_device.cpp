@@ -196,6 +196,11 @@ Status HostDevice::copy(Stream /*stream*/, void* target, const void* source, std
   return {};
 }
 
+Status HostDevice::fill_zero(std::byte* address, std::size_t bytes) {
+  std::memset(address, 0, bytes);
+  return {};
+}
+
 Status HostDevice::begin_step(Step /*step*/) { return {}; }
 
 std::size_t HostDevice::physical_bytes() const {

@@ -41,6 +41,7 @@ class HostDevice final : public Device {
   [[nodiscard]] Result<bool> done(Fence fence) override;
   [[nodiscard]] Status wait(Fence fence) override;
   [[nodiscard]] Status copy(Stream stream, void* target, const void* source, std::size_t bytes) override;
+  [[nodiscard]] Status fill_zero(std::byte* address, std::size_t bytes) override;
   [[nodiscard]] Status begin_step(Step step) override;
 
   /// Bytes the store physically holds: touched and not released. Costs a system call.

@@ -86,7 +86,7 @@ Scratch make_scratch(const Call& call, float* workspace, std::size_t max_rows, s
   block.rows = positions * call.group;
   block.head_dim = call.shape.head_dim;
   block.window = call.shape.window;
-  block.type = call.fresh.type;
+  block.types = call.fresh.types;
   Carver carver(workspace);
   block.queries = carver.take(padded_rows(max_rows) * kMaxHeadDim);
   block.keys = carver.take(kTileKeys * padded_columns(block.head_dim));
@@ -103,8 +103,10 @@ Scratch make_scratch(const Call& call, float* workspace, std::size_t max_rows, s
 AttentionTile find_tile(const Call& call, std::size_t kv_head, std::size_t first_key, std::size_t last_key) {
   AttentionTile tile;
   tile.first_key = first_key / kTileKeys * kTileKeys;
-  const std::size_t row_bytes = call.shape.head_dim * kv_type_bytes(call.fresh.type);
-  std::size_t offset = 0;
+  const std::size_t k_row_bytes = kv_row_bytes(call.fresh.types.k, call.shape.head_dim);
+  const std::size_t v_row_bytes = kv_row_bytes(call.fresh.types.v, call.shape.head_dim);
+  const std::byte* k = nullptr;
+  const std::byte* v = nullptr;
   std::size_t in_a_row = 0;  // keys that follow one another in memory: up to the end of a run, of a ring, of the past
   for (std::size_t i = 0; i < kTileKeys; ++i) {
     const std::size_t pos = std::clamp(tile.first_key + i, first_key, last_key - 1);
@@ -112,15 +114,17 @@ AttentionTile find_tile(const Call& call, std::size_t kv_head, std::size_t first
     const KvView& view = is_past ? call.past : call.fresh;
     if (in_a_row == 0 || pos == first_key) {
       const std::size_t slot = pos % view.slots;
-      offset = view.offset(kv_head, pos, call.shape.head_dim);
+      k = view.k + view.offset_k(kv_head, pos, call.shape.head_dim);
+      v = view.v + view.offset_v(kv_head, pos, call.shape.head_dim);
       in_a_row = std::min(view.run_tokens - slot % view.run_tokens, view.slots - slot);
       if (is_past) in_a_row = std::min(in_a_row, call.shape.first_pos - pos);
     } else if (tile.first_key + i < last_key) {
-      offset += row_bytes;
+      k += k_row_bytes;
+      v += v_row_bytes;
     }
     --in_a_row;
-    tile.k[i] = view.k + offset;
-    tile.v[i] = view.v + offset;
+    tile.k[i] = k;
+    tile.v[i] = v;
   }
   return tile;
 }
@@ -206,6 +210,12 @@ void attend_split(ThreadPool& threads, const Call& call, float* workspace, std::
 
 }  // namespace
 
+bool kv_supported(KvTypes types, std::size_t head_dim) {
+  const auto in_blocks = [](KvType type) { return type == KvType::Q8_0 || type == KvType::Q4_0; };
+  const std::size_t multiple = in_blocks(types.k) || in_blocks(types.v) ? kKvBlock : 8;
+  return head_dim > 0 && head_dim % multiple == 0 && head_dim <= kMaxHeadDim;
+}
+
 std::size_t attention_workspace_bytes(int thread_count, std::size_t rows, std::size_t q_heads, std::size_t head_dim) {
   const auto threads = static_cast<std::size_t>(thread_count);
   const std::size_t block_rows = std::min(rows * q_heads, kMaxQueryRows);
@@ -217,9 +227,8 @@ void attention(ThreadPool& threads, const AttentionShape& shape, const float* q,
                const KvView& past, const KvView& fresh, float* out, std::byte* workspace) {
   EBB_CHECK(shape.kv_heads > 0 && shape.q_heads % shape.kv_heads == 0, "{} query heads, {} kv heads", shape.q_heads,
             shape.kv_heads);
-  EBB_CHECK(shape.head_dim > 0 && shape.head_dim % 8 == 0 && shape.head_dim <= kMaxHeadDim, "head_dim {}",
-            shape.head_dim);
-  EBB_CHECK(shape.first_pos == 0 || past.type == fresh.type, "two KV types");
+  EBB_CHECK(kv_supported(fresh.types, shape.head_dim), "no kernel for these KV types with head_dim {}", shape.head_dim);
+  EBB_CHECK(shape.first_pos == 0 || past.types == fresh.types, "past and fresh keys of different types");
   EBB_CHECK(reinterpret_cast<std::uintptr_t>(workspace) % 64 == 0, "workspace not aligned to 64 bytes");
   if (shape.rows == 0) return;
 

@@ -27,7 +27,7 @@ struct AttentionBlock {
   std::size_t rows = 0;  // positions * group; a member function would be compiled into every level and shared
   std::size_t head_dim = 0;
   std::size_t window = 0;  // 0 = all
-  KvType type = KvType::F32;
+  KvTypes types;
   float* queries = nullptr;  // [rows][kMaxHeadDim], times scale and log2 e
   float* keys = nullptr;     // [panel of keys][head_dim][keys of a panel]
   float* values = nullptr;   // [panel of columns][kTileKeys][columns of a panel]

@@ -3,6 +3,9 @@
 
 #include <immintrin.h>
 
+#include <cstddef>
+#include <cstdint>
+
 namespace ebb::kernels::EBB_SIMD_LEVEL {
 
 struct F32x16 {
@@ -100,6 +103,105 @@ inline void store_bf16(std::uint16_t* to, F32x16 x) {
   };
   const __m256i packed = _mm256_packus_epi32(half(x.low), half(x.high));  // interleaves the 128-bit halves
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), _mm256_permute4x64_epi64(packed, 0xd8));
+}
+
+inline F32x16 broadcast_f16(const std::byte* from) {
+  std::int16_t bits;
+  __builtin_memcpy(&bits, from, sizeof bits);
+  const __m256 eight = _mm256_cvtph_ps(_mm_set1_epi16(bits));
+  return {eight, eight};
+}
+
+inline F32x16 load_i8(const std::byte* from) {
+  const auto half = [from](int at) {
+    const __m128i bytes = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(from + at));
+    return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(bytes));
+  };
+  return {half(0), half(8)};
+}
+
+template <int kShift>
+inline F32x16 load_nibbles(const std::byte* from) {
+  const auto half = [from](int at) {
+    const __m256i bytes = _mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(from + at)));
+    return _mm256_cvtepi32_ps(_mm256_and_si256(_mm256_srli_epi32(bytes, kShift), _mm256_set1_epi32(15)));
+  };
+  return {half(0), half(8)};
+}
+
+inline void store_i8(std::byte* to, F32x16 x) {
+  const __m256i pairs = _mm256_packs_epi32(_mm256_cvtps_epi32(x.low), _mm256_cvtps_epi32(x.high));
+  const __m256i sorted = _mm256_permute4x64_epi64(pairs, 0xd8);  // packing interleaves the 128-bit halves
+  const __m128i bytes = _mm_packs_epi16(_mm256_castsi256_si128(sorted), _mm256_extracti128_si256(sorted, 1));
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(to), bytes);
+}
+
+inline void store_nibbles(std::byte* to, F32x16 low, F32x16 high) {
+  const auto nibbles = [](__m256 x) { return _mm256_min_epi32(_mm256_cvttps_epi32(x), _mm256_set1_epi32(15)); };
+  const __m256i first = _mm256_or_si256(nibbles(low.low), _mm256_slli_epi32(nibbles(high.low), 4));
+  const __m256i second = _mm256_or_si256(nibbles(low.high), _mm256_slli_epi32(nibbles(high.high), 4));
+  const __m256i sorted = _mm256_permute4x64_epi64(_mm256_packus_epi32(first, second), 0xd8);
+  const __m128i bytes = _mm_packus_epi16(_mm256_castsi256_si128(sorted), _mm256_extracti128_si256(sorted, 1));
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(to), bytes);
+}
+
+struct Words16 {
+  __m256i low;
+  __m256i high;
+};
+
+inline void load_words(const std::byte* const* rows, std::size_t offset, Words16 (&words)[4]) {
+  const auto turn = [&](std::size_t first, __m256i (&word)[4]) {
+    __m256i two[4];  // rows j and j + 4
+    for (std::size_t j = 0; j < 4; ++j) {
+      const auto row = [&](std::size_t i) {
+        return _mm_loadu_si128(reinterpret_cast<const __m128i*>(rows[first + i] + offset));
+      };
+      two[j] = _mm256_inserti128_si256(_mm256_castsi128_si256(row(j)), row(j + 4), 1);
+    }
+    const __m256i low01 = _mm256_unpacklo_epi32(two[0], two[1]);
+    const __m256i high01 = _mm256_unpackhi_epi32(two[0], two[1]);
+    const __m256i low23 = _mm256_unpacklo_epi32(two[2], two[3]);
+    const __m256i high23 = _mm256_unpackhi_epi32(two[2], two[3]);
+    word[0] = _mm256_unpacklo_epi64(low01, low23);
+    word[1] = _mm256_unpackhi_epi64(low01, low23);
+    word[2] = _mm256_unpacklo_epi64(high01, high23);
+    word[3] = _mm256_unpackhi_epi64(high01, high23);
+  };
+  __m256i low[4];
+  __m256i high[4];
+  turn(0, low);
+  turn(8, high);
+  for (int w = 0; w < 4; ++w) words[w] = {low[w], high[w]};
+}
+
+template <int kByte>
+inline F32x16 signed_byte(Words16 words) {
+  const auto half = [](__m256i word) {
+    return _mm256_cvtepi32_ps(_mm256_srai_epi32(_mm256_slli_epi32(word, 24 - 8 * kByte), 24));
+  };
+  return {half(words.low), half(words.high)};
+}
+
+template <int kShift>
+inline F32x16 nibble(Words16 words) {
+  const auto half = [](__m256i word) {
+    return _mm256_cvtepi32_ps(_mm256_and_si256(_mm256_srli_epi32(word, kShift), _mm256_set1_epi32(15)));
+  };
+  return {half(words.low), half(words.high)};
+}
+
+inline F32x16 gather_f16(const std::byte* const* rows, std::size_t offset) {
+  const auto half = [&](std::size_t i) {
+    std::int16_t bits;
+    __builtin_memcpy(&bits, rows[i] + offset, sizeof bits);
+    return bits;
+  };
+  const auto eight = [&](std::size_t i) {
+    return _mm256_cvtph_ps(_mm_setr_epi16(half(i), half(i + 1), half(i + 2), half(i + 3), half(i + 4), half(i + 5),
+                                          half(i + 6), half(i + 7)));
+  };
+  return {eight(0), eight(8)};
 }
 
 inline void transpose_eight(__m256 (&row)[8]) {

@@ -3,6 +3,9 @@
 
 #include <immintrin.h>
 
+#include <cstddef>
+#include <cstdint>
+
 namespace ebb::kernels::EBB_SIMD_LEVEL {
 
 struct F32x16 {
@@ -80,6 +83,85 @@ inline void store_bf16(std::uint16_t* to, F32x16 x) {
   const __m512i quiet = _mm512_or_si512(bits, _mm512_set1_epi32(0x400000));
   const __m512i chosen = _mm512_mask_mov_epi32(rounded, _mm512_cmp_ps_mask(x.v, x.v, _CMP_UNORD_Q), quiet);
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), _mm512_cvtepi32_epi16(_mm512_srli_epi32(chosen, 16)));
+}
+
+/// One half, in all lanes.
+inline F32x16 broadcast_f16(const std::byte* from) {
+  std::int16_t bits;
+  __builtin_memcpy(&bits, from, sizeof bits);
+  return {_mm512_cvtph_ps(_mm256_set1_epi16(bits))};
+}
+
+inline F32x16 load_i8(const std::byte* from) {
+  const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from));
+  return {_mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(bytes))};
+}
+
+/// Four bits of each of sixteen bytes: kShift 0 the low ones, 4 the high ones.
+template <int kShift>
+inline F32x16 load_nibbles(const std::byte* from) {
+  const __m512i bytes = _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from)));
+  return {_mm512_cvtepi32_ps(_mm512_and_si512(_mm512_srli_epi32(bytes, kShift), _mm512_set1_epi32(15)))};
+}
+
+/// Nearest, ties to even; |x| <= 127.5.
+inline void store_i8(std::byte* to, F32x16 x) {
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(to), _mm512_cvtepi32_epi8(_mm512_cvtps_epi32(x.v)));
+}
+
+/// Rounded down and at most 15: `low` to the low four bits of sixteen bytes, `high` to the high ones. 0 <= x < 17.
+inline void store_nibbles(std::byte* to, F32x16 low, F32x16 high) {
+  const auto nibbles = [](F32x16 x) { return _mm512_min_epi32(_mm512_cvttps_epi32(x.v), _mm512_set1_epi32(15)); };
+  const __m512i bytes = _mm512_or_si512(nibbles(low), _mm512_slli_epi32(nibbles(high), 4));
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(to), _mm512_cvtepi32_epi8(bytes));
+}
+
+struct Words16 {
+  __m512i v;
+};
+
+/// Sixteen bytes of sixteen rows: lane i of words[w] is bytes 4 w .. 4 w + 3 at rows[i] + offset.
+inline void load_words(const std::byte* const* rows, std::size_t offset, Words16 (&words)[4]) {
+  __m512i four[4];  // rows j, j + 4, j + 8, j + 12
+  for (std::size_t j = 0; j < 4; ++j) {
+    const auto row = [&](std::size_t i) { return _mm_loadu_si128(reinterpret_cast<const __m128i*>(rows[i] + offset)); };
+    four[j] = _mm512_castsi128_si512(row(j));
+    four[j] = _mm512_inserti32x4(four[j], row(j + 4), 1);
+    four[j] = _mm512_inserti32x4(four[j], row(j + 8), 2);
+    four[j] = _mm512_inserti32x4(four[j], row(j + 12), 3);
+  }
+  const __m512i low01 = _mm512_unpacklo_epi32(four[0], four[1]);
+  const __m512i high01 = _mm512_unpackhi_epi32(four[0], four[1]);
+  const __m512i low23 = _mm512_unpacklo_epi32(four[2], four[3]);
+  const __m512i high23 = _mm512_unpackhi_epi32(four[2], four[3]);
+  words[0].v = _mm512_unpacklo_epi64(low01, low23);
+  words[1].v = _mm512_unpackhi_epi64(low01, low23);
+  words[2].v = _mm512_unpacklo_epi64(high01, high23);
+  words[3].v = _mm512_unpackhi_epi64(high01, high23);
+}
+
+/// Byte kByte of each word, with its sign.
+template <int kByte>
+inline F32x16 signed_byte(Words16 words) {
+  return {_mm512_cvtepi32_ps(_mm512_srai_epi32(_mm512_slli_epi32(words.v, 24 - 8 * kByte), 24))};
+}
+
+/// The four bits from kShift on of each word.
+template <int kShift>
+inline F32x16 nibble(Words16 words) {
+  return {_mm512_cvtepi32_ps(_mm512_and_si512(_mm512_srli_epi32(words.v, kShift), _mm512_set1_epi32(15)))};
+}
+
+/// Lane i is the half at rows[i] + offset.
+inline F32x16 gather_f16(const std::byte* const* rows, std::size_t offset) {
+  const auto half = [&](std::size_t i) {
+    std::int16_t bits;
+    __builtin_memcpy(&bits, rows[i] + offset, sizeof bits);
+    return bits;
+  };
+  return {_mm512_cvtph_ps(_mm256_setr_epi16(half(0), half(1), half(2), half(3), half(4), half(5), half(6), half(7),
+                                            half(8), half(9), half(10), half(11), half(12), half(13), half(14),
+                                            half(15)))};
 }
 
 /// Column j of the sixteen rows becomes row j.

@@ -2,6 +2,7 @@
 // round separately, for the baseline has no fused form.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "base/half.h"
@@ -108,6 +109,62 @@ inline void store_bf16(std::uint16_t* to, const F32x16& x) {
   float lanes[16];
   store(lanes, x);
   for (int i = 0; i < 16; ++i) to[i] = float_to_bf16(lanes[i]);
+}
+
+inline F32x16 broadcast_f16(const std::byte* from) {
+  std::uint16_t bits;
+  __builtin_memcpy(&bits, from, sizeof bits);
+  return set1(f16_to_float(bits));
+}
+inline F32x16 load_i8(const std::byte* from) {
+  return each_lane([from](int i) { return static_cast<float>(static_cast<std::int8_t>(from[i])); });
+}
+template <int kShift>
+inline F32x16 load_nibbles(const std::byte* from) {
+  return each_lane([from](int i) { return static_cast<float>((static_cast<unsigned>(from[i]) >> kShift) & 15u); });
+}
+inline void store_i8(std::byte* to, const F32x16& x) {
+  const F32x16 to_integer = set1(12582912.0f);  // 1.5 * 2^23: adding it rounds to nearest, ties to even
+  float lanes[16];
+  store(lanes, (x + to_integer) - to_integer);
+  for (int i = 0; i < 16; ++i) to[i] = static_cast<std::byte>(static_cast<std::int8_t>(lanes[i]));
+}
+inline void store_nibbles(std::byte* to, const F32x16& low, const F32x16& high) {
+  float lanes[2][16];
+  store(lanes[0], min_or_nan(set1(15.0f), low));
+  store(lanes[1], min_or_nan(set1(15.0f), high));
+  for (int i = 0; i < 16; ++i)
+    to[i] = static_cast<std::byte>(static_cast<unsigned>(lanes[0][i]) | static_cast<unsigned>(lanes[1][i]) << 4);
+}
+
+struct Words16 {
+  FourBits v[4];
+};
+inline void load_words(const std::byte* const* rows, std::size_t offset, Words16 (&words)[4]) {
+  for (int i = 0; i < 16; ++i) {
+    std::uint32_t four[4];
+    __builtin_memcpy(four, rows[i] + offset, sizeof four);
+    for (int w = 0; w < 4; ++w) words[w].v[i / 4][i % 4] = four[w];
+  }
+}
+template <int kByte>
+inline F32x16 signed_byte(const Words16& words) {
+  return each_four([&](int i) {
+    return __builtin_convertvector(__builtin_bit_cast(FourSigned, words.v[i] << (24 - 8 * kByte)) >> 24, Four);
+  });
+}
+template <int kShift>
+inline F32x16 nibble(const Words16& words) {
+  return each_four([&](int i) {
+    return __builtin_convertvector(__builtin_bit_cast(FourSigned, (words.v[i] >> kShift) & 15), Four);
+  });
+}
+inline F32x16 gather_f16(const std::byte* const* rows, std::size_t offset) {
+  return each_lane([&](int i) {
+    std::uint16_t bits;
+    __builtin_memcpy(&bits, rows[i] + offset, sizeof bits);
+    return f16_to_float(bits);
+  });
 }
 
 inline void transpose(F32x16 (&row)[16]) {

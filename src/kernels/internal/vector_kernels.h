@@ -21,6 +21,9 @@ struct VectorKernels {
   /// `count` floats to bits of the type, rounded to nearest; f16 saturates.
   void (*store_f16)(const float* from, std::size_t count, std::uint16_t* to);
   void (*store_bf16)(const float* from, std::size_t count, std::uint16_t* to);
+  /// `count` floats, a multiple of 32, to blocks; the rounding is said in cpu/vector/rows.cpp.
+  void (*store_q8_0)(const float* from, std::size_t count, std::byte* to);
+  void (*store_q4_0)(const float* from, std::size_t count, std::byte* to);
 
   // In this order: pack_queries once a block, start_state once a segment, attend_tile for its tiles in order
   // (`next`: the tile that will follow, or the same again at the end; only a hint).

@@ -12,6 +12,8 @@ void norm_rope_head(float* x, const float* w, float eps, const float* table, std
 void geglu(const float* gate, const float* up, std::size_t count, float* y);
 void store_f16_row(const float* from, std::size_t count, std::uint16_t* to);
 void store_bf16_row(const float* from, std::size_t count, std::uint16_t* to);
+void store_q8_0_row(const float* from, std::size_t count, std::byte* to);
+void store_q4_0_row(const float* from, std::size_t count, std::byte* to);
 void pack_queries(const AttentionBlock& block, const float* q, std::size_t q_stride, float factor);
 void start_state(const AttentionBlock& block, const AttentionState& state);
 void attend_tile(const AttentionBlock& block, const AttentionTile& tile, const AttentionTile& next,

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "weights/weight_store.h"
+#include "weights/part.h"
 
 namespace ebb::weights {
 

@@ -3,6 +3,7 @@
 // (keys of a panel side by side), values with B = values as they are. Each element of C is one chain of multiply-adds
 // over the inner index in rising order, whatever rows it shares a tile with; that makes results independent of
 // batching.
+#include "kernels/cpu/vector/kv_row.h"
 #include "kernels/cpu/vector/product.h"
 #include "kernels/internal/f32x16.h"
 #include "kernels/internal/vector_table.h"
@@ -12,10 +13,10 @@ namespace {
 
 constexpr std::size_t kRows = kProductRows;
 constexpr int kFewRowsVectors = 2;
-constexpr std::size_t kLineBytes = 64;
 static_assert(kProductRowsLcm % kRows == 0 && kColumnPadding % kPanel == 0 && kTileKeys % kPanel == 0 &&
               kRows <= kLanes);
 static_assert(kColumnPadding % (kFewRowsVectors * kLanes) == 0);
+static_assert(kFewRowsVectors == 2, "load_pair");
 
 constexpr float kNoScore = -0x1p120f;  // below any score, yet finite: differences with it stay numbers
 constexpr float kMasked = -__builtin_inff();
@@ -42,73 +43,63 @@ KeyRange visible_keys(const AttentionBlock& block, std::size_t tile_key, std::si
   return {begin - tile_key, end - tile_key};
 }
 
-/// Sixteen keys from key_idx on, `cols` of their columns from col_idx on, turned: vector i is column i of all keys.
-template <typename T>
-inline void load_square(const AttentionTile& tile, std::size_t key_idx, std::size_t col_idx, std::size_t cols,
-                        F32x16 (&square)[kLanes]) {
-  for (std::size_t i = 0; i < kLanes; ++i) {
-    const T* row = reinterpret_cast<const T*>(tile.k[key_idx + i]) + col_idx;
-    square[i] = cols == kLanes ? load(row) : load_some(row, cols);
-  }
-  transpose(square);
-}
-
-template <typename T>
+template <typename Row>
 void load_keys(const AttentionBlock& block, const AttentionTile& tile, KeyRange needed) {
   for (std::size_t key_idx = needed.first / kLanes * kLanes; key_idx < needed.last; key_idx += kLanes) {
     float* panel = block.keys + key_idx / kPanel * kPanel * block.head_dim + key_idx % kPanel;
     for (std::size_t col_idx = 0; col_idx < block.head_dim; col_idx += kLanes) {
       const std::size_t cols = min_of(block.head_dim - col_idx, kLanes);
       F32x16 square[kLanes];
-      load_square<T>(tile, key_idx, col_idx, cols, square);
+      Row::load_square(tile.k + key_idx, col_idx, cols, square);
       for (std::size_t i = 0; i < cols; ++i) store(panel + (col_idx + i) * kPanel, square[i]);
     }
   }
 }
 
-template <typename T>
+template <typename Row>
 void load_values(const AttentionBlock& block, const AttentionTile& tile, KeyRange needed) {
   const std::size_t columns = padded_columns(block);
   for (std::size_t key_idx = needed.first; key_idx < needed.last; ++key_idx) {
-    const T* row = reinterpret_cast<const T*>(tile.v[key_idx]);
     for (std::size_t col_idx = 0; col_idx < columns; col_idx += kLanes) {
       float* to = block.values + (col_idx / kPanel * kTileKeys + key_idx) * kPanel + col_idx % kPanel;
       const bool inside = col_idx < block.head_dim;
-      store(to, inside ? load_some(row + col_idx, min_of(block.head_dim - col_idx, kLanes)) : zero());
+      store(to, inside ? Row::load_some(tile.v[key_idx], col_idx, min_of(block.head_dim - col_idx, kLanes)) : zero());
     }
   }
 }
 
-/// The vector at `at` of a row that ends at `cols`, zero beyond.
-template <typename T>
-inline F32x16 load_inside(const T* row, std::size_t cols, std::size_t at) {
-  return at < cols ? load_some(row + at, cols - at) : zero();
+/// The vector at `col_idx` of a row that ends at `cols`, zero beyond.
+template <typename Row>
+inline F32x16 load_inside(const std::byte* row, std::size_t cols, std::size_t col_idx) {
+  return col_idx < cols ? Row::load_some(row, col_idx, min_of(cols - col_idx, kLanes)) : zero();
 }
 
 /// Scores of few rows: keys are turned in registers and used at once, for turned keys in memory would be read only
 /// once. What comes next, these keys' values and the next tile's keys, is asked for on the way: memory is what bounds
 /// this.
-template <int Rows, typename T>
+template <int Rows, typename Row>
 void score_few_rows(const AttentionBlock& block, const AttentionTile& tile, const AttentionTile& next, KeyRange seen) {
+  const RowSpread values = spread_of(block.types.v);
   for (std::size_t key_idx = seen.first / kLanes * kLanes; key_idx < seen.last; key_idx += kLanes) {
     F32x16 sum[Rows];
     for (F32x16& value : sum) value = zero();
     for (std::size_t col_idx = 0; col_idx < block.head_dim; col_idx += kLanes) {
       const std::size_t cols = min_of(block.head_dim - col_idx, kLanes);
       const float* queries = block.queries + col_idx;
-      if (col_idx * sizeof(T) % kLineBytes == 0) {
-        for (std::size_t i = 0; i < kLanes; ++i) {
-          __builtin_prefetch(tile.v[key_idx + i] + col_idx * sizeof(T));
-          __builtin_prefetch(next.k[key_idx + i] + col_idx * sizeof(T));
-        }
+      if (col_idx % Row::kLineColumns == 0) {
+        for (std::size_t i = 0; i < kLanes; ++i) __builtin_prefetch(next.k[key_idx + i] + Row::offset(col_idx));
+      }
+      if (col_idx % values.line_columns == 0) {
+        const std::size_t offset = col_idx / kLanes * values.bytes_per_sixteen;
+        for (std::size_t i = 0; i < kLanes; ++i) __builtin_prefetch(tile.v[key_idx + i] + offset);
       }
       F32x16 square[kLanes];
       if (cols == kLanes) {  // apart, so that the square stays in registers
-        load_square<T>(tile, key_idx, col_idx, kLanes, square);
+        Row::load_square(tile.k + key_idx, col_idx, kLanes, square);
         for (std::size_t i = 0; i < kLanes; ++i)
           for (int r = 0; r < Rows; ++r) sum[r] = fma(set1(queries[r * kMaxHeadDim + i]), square[i], sum[r]);
       } else {
-        load_square<T>(tile, key_idx, col_idx, cols, square);
+        Row::load_square(tile.k + key_idx, col_idx, cols, square);
         for (std::size_t i = 0; i < cols; ++i)
           for (int r = 0; r < Rows; ++r) sum[r] = fma(set1(queries[r * kMaxHeadDim + i]), square[i], sum[r]);
       }
@@ -118,7 +109,7 @@ void score_few_rows(const AttentionBlock& block, const AttentionTile& tile, cons
 }
 
 /// Weighted values of few rows, straight from where they are stored.
-template <int Rows, typename T>
+template <int Rows, typename Row>
 void value_few_rows(const AttentionBlock& block, const AttentionTile& tile, KeyRange seen, const AttentionState& state,
                     const float* shrink) {
   for (std::size_t col_idx = 0; col_idx < block.head_dim; col_idx += kFewRowsVectors * kLanes) {
@@ -131,10 +122,14 @@ void value_few_rows(const AttentionBlock& block, const AttentionTile& tile, KeyR
     }
     const bool whole = col_idx + kFewRowsVectors * kLanes <= block.head_dim;
     for (std::size_t key_idx = seen.first; key_idx < seen.last; ++key_idx) {
-      const T* row = reinterpret_cast<const T*>(tile.v[key_idx]) + col_idx;
+      const std::byte* row = tile.v[key_idx];
       F32x16 column[kFewRowsVectors];
-      for (int v = 0; v < kFewRowsVectors; ++v)
-        column[v] = whole ? load(row + v * kLanes) : load_inside(row, block.head_dim - col_idx, v * kLanes);
+      if (whole) {
+        Row::load_pair(row, col_idx, column);
+      } else {
+        for (int v = 0; v < kFewRowsVectors; ++v)
+          column[v] = load_inside<Row>(row, block.head_dim, col_idx + static_cast<std::size_t>(v) * kLanes);
+      }
       for (int r = 0; r < Rows; ++r) {
         const F32x16 weight = set1(block.scores[r * kTileKeys + key_idx]);
         for (int v = 0; v < kFewRowsVectors; ++v) sum[r][v] = fma(weight, column[v], sum[r][v]);
@@ -201,22 +196,23 @@ void for_each_row_tile(const AttentionBlock& block, std::size_t tile_key, Body b
   }
 }
 
-template <int Rows, typename T>
+template <int Rows>
 void attend_few_rows(const AttentionBlock& block, const AttentionTile& tile, const AttentionTile& next,
                      const AttentionState& state, KeyRange seen) {
   alignas(64) float shrink[kLanes];
-  score_few_rows<Rows, T>(block, tile, next, seen);
+  with_row_of(block.types.k, [&](auto row) { score_few_rows<Rows, decltype(row)>(block, tile, next, seen); });
   const bool started = softmax_rows(block, state, tile.first_key, 0, block.rows, seen, shrink);
-  value_few_rows<Rows, T>(block, tile, seen, state, started ? shrink : nullptr);
+  with_row_of(block.types.v, [&](auto row) {
+    value_few_rows<Rows, decltype(row)>(block, tile, seen, state, started ? shrink : nullptr);
+  });
 }
 
-template <typename T>
 void attend_many_rows(const AttentionBlock& block, const AttentionTile& tile, const AttentionState& state,
                       KeyRange needed) {
   const std::size_t key = tile.first_key;
   const std::size_t columns = padded_columns(block);
-  load_keys<T>(block, tile, needed);
-  load_values<T>(block, tile, needed);
+  with_row_of(block.types.k, [&](auto row) { load_keys<decltype(row)>(block, tile, needed); });
+  with_row_of(block.types.v, [&](auto row) { load_values<decltype(row)>(block, tile, needed); });
   for (std::size_t panel = needed.first / kPanel; panel * kPanel < needed.last; ++panel) {
     for_each_row_tile(block, key, [&](std::size_t row, std::size_t rows, KeyRange seen) {
       if (seen.last <= panel * kPanel || seen.first >= (panel + 1) * kPanel) return;
@@ -238,19 +234,6 @@ void attend_many_rows(const AttentionBlock& block, const AttentionTile& tile, co
           state.out + row * kMaxHeadDim + col, started[row / kRows] ? shrink + row : nullptr);
     });
   }
-}
-
-template <typename T>
-void attend_typed_tile(const AttentionBlock& block, const AttentionTile& tile, const AttentionTile& next,
-                       const AttentionState& state) {
-  const KeyRange needed = visible_keys(block, tile.first_key, block.first_pos, block.first_pos + block.positions - 1);
-  if (needed.empty()) return;
-  if (block.rows == 1) return attend_few_rows<1, T>(block, tile, next, state, needed);
-  if (block.rows == 2) return attend_few_rows<2, T>(block, tile, next, state, needed);
-  if constexpr (kProductRows >= 4) {
-    if (block.rows <= 4) return attend_few_rows<4, T>(block, tile, next, state, needed);
-  }
-  attend_many_rows<T>(block, tile, state, needed);
 }
 
 }  // namespace
@@ -275,14 +258,14 @@ void start_state(const AttentionBlock& block, const AttentionState& state) {
 
 void attend_tile(const AttentionBlock& block, const AttentionTile& tile, const AttentionTile& next,
                  const AttentionState& state) {
-  switch (block.type) {
-    case KvType::F32:
-      return attend_typed_tile<float>(block, tile, next, state);
-    case KvType::F16:
-      return attend_typed_tile<F16>(block, tile, next, state);
-    case KvType::BF16:
-      return attend_typed_tile<Bf16>(block, tile, next, state);
+  const KeyRange needed = visible_keys(block, tile.first_key, block.first_pos, block.first_pos + block.positions - 1);
+  if (needed.empty()) return;
+  if (block.rows == 1) return attend_few_rows<1>(block, tile, next, state, needed);
+  if (block.rows == 2) return attend_few_rows<2>(block, tile, next, state, needed);
+  if constexpr (kProductRows >= 4) {
+    if (block.rows <= 4) return attend_few_rows<4>(block, tile, next, state, needed);
   }
+  attend_many_rows(block, tile, state, needed);
 }
 
 void merge_state(const AttentionBlock& block, const AttentionState& total, const AttentionState& segment) {

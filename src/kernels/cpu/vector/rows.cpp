@@ -29,6 +29,19 @@ void store_row(const float* from, std::size_t count, std::uint16_t* to_bits) {
   });
 }
 
+/// Writes `scale` as a half, largest finite half at most. False: as a half it is zero or no number, and the block is
+/// zero or no number with it.
+bool store_scale(float scale, std::byte* to) {
+  alignas(32) std::uint16_t bits[kLanes];
+  store_f16(bits, set1(scale));
+  __builtin_memcpy(to, bits, sizeof bits[0]);
+  const unsigned magnitude = bits[0] & 0x7fffu;
+  return magnitude != 0 && magnitude < 0x7c00u;
+}
+
+/// 0 where all values of the block are finite, else NaN.
+float not_finite(F32x16 a, F32x16 b) { return reduce_add(a * zero() + b * zero()); }
+
 }  // namespace
 
 void rms_norm_row(const float* x, const float* w, float eps, std::size_t cols, float* y) {
@@ -82,5 +95,41 @@ void geglu(const float* gate, const float* up, std::size_t count, float* y) {
 
 void store_f16_row(const float* from, std::size_t count, std::uint16_t* to) { store_row<F16>(from, count, to); }
 void store_bf16_row(const float* from, std::size_t count, std::uint16_t* to) { store_row<Bf16>(from, count, to); }
+
+// As in the reference quantisers of the formats the inverse is that of the scale before it is rounded to a half.
+// Q8_0: scale = largest magnitude / 127, values rounded to nearest, ties to even.
+void store_q8_0_row(const float* from, std::size_t count, std::byte* to) {
+  for (std::size_t at = 0; at < count; at += 2 * kLanes, to += 34) {
+    const F32x16 a = load(from + at);
+    const F32x16 b = load(from + at + kLanes);
+    const float largest = reduce_max(max(max(a, zero() - a), max(b, zero() - b)));
+    const float scale = largest / 127.0f;
+    const bool usable = store_scale(scale + not_finite(a, b), to);
+    const F32x16 inverse = set1(1.0f / scale);
+    store_i8(to + 2, usable ? a * inverse : zero());
+    store_i8(to + 2 + kLanes, usable ? b * inverse : zero());
+  }
+}
+
+// Q4_0: scale = the value of largest magnitude (the first, of several) / -8, values + 8 rounded half up, at most 15.
+void store_q4_0_row(const float* from, std::size_t count, std::byte* to) {
+  for (std::size_t at = 0; at < count; at += 2 * kLanes, to += 18) {
+    const F32x16 a = load(from + at);
+    const F32x16 b = load(from + at + kLanes);
+    const float highest = reduce_max(max(a, b));
+    const float lowest = -reduce_max(max(zero() - a, zero() - b));
+    float extreme = highest > -lowest ? highest : lowest;
+    if (highest == -lowest) {
+      const float* first = from + at;
+      while (*first != highest && *first != lowest) ++first;
+      extreme = *first;
+    }
+    const float scale = extreme / -8.0f;
+    const bool usable = store_scale(scale + not_finite(a, b), to);
+    const F32x16 inverse = set1(1.0f / scale);
+    const F32x16 half_up = set1(8.5f);
+    store_nibbles(to + 2, usable ? a * inverse + half_up : half_up, usable ? b * inverse + half_up : half_up);
+  }
+}
 
 }  // namespace ebb::kernels::EBB_SIMD_LEVEL

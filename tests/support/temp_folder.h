@@ -7,7 +7,7 @@
 #include <fstream>
 #include <string>
 
-namespace ebb::cli {
+namespace ebb::tests {
 
 class TempFolder {
  public:
@@ -35,4 +35,4 @@ class TempFolder {
   std::filesystem::path path_;
 };
 
-}  // namespace ebb::cli
+}  // namespace ebb::tests

@@ -1,0 +1,72 @@
+#include "base/file_replacement.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+
+#include "support/must.h"
+#include "support/small_disk.h"
+#include "support/temp_folder.h"
+
+namespace ebb {
+namespace {
+
+using tests::SmallDisk;
+using tests::TempFolder;
+
+std::string read(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+Status put(const std::filesystem::path& path, const std::string& text) {
+  EBB_TRY_ASSIGN(FileReplacement file, FileReplacement::create(path));
+  EBB_TRY(file.write(std::as_bytes(std::span(text))));
+  return file.commit();
+}
+
+std::size_t files_in(const std::filesystem::path& folder) {
+  return static_cast<std::size_t>(std::distance(std::filesystem::directory_iterator(folder), {}));
+}
+
+TEST(FileReplacement, TakesThePlaceInOneStep) {
+  const TempFolder folder;
+  const std::filesystem::path path = folder.path() / "file";
+  tests::must(put(path, "old"));
+  {
+    auto file = tests::must(FileReplacement::create(path));
+    tests::must(file.write(std::as_bytes(std::span("new", 3))));
+    EXPECT_EQ(read(path), "old") << "until it is whole";
+  }
+  EXPECT_EQ(read(path), "old") << "given up";
+  tests::must(put(path, "new"));
+  EXPECT_EQ(read(path), "new");
+  EXPECT_EQ(files_in(folder.path()), 1U);
+  EXPECT_EQ(std::filesystem::status(path).permissions(),
+            std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
+}
+
+// X8: a disk that is full, a folder that cannot be written, a name that is taken by a folder.
+TEST(FileReplacement, RefusalLeavesTheOldFileAndNothingElse) {
+  const TempFolder folder;
+  const std::filesystem::path path = folder.path() / "file";
+  tests::must(put(path, "old"));
+  {
+    const SmallDisk disk(1000);
+    const Status refused = put(path, std::string(5000, 'x'));
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().code, ErrorCode::Io);
+    EXPECT_NE(refused.error().message.find(path.string() + ": cannot be written: "), std::string::npos) << refused.error().message;
+  }
+  EXPECT_EQ(read(path), "old");
+  EXPECT_EQ(put(folder.path() / "no" / "folder", "x").error().code, ErrorCode::Io);
+  std::filesystem::create_directory(folder.path() / "taken");
+  EXPECT_EQ(put(folder.path() / "taken", "x").error().code, ErrorCode::Io);
+  EXPECT_EQ(files_in(folder.path()), 2U);
+}
+
+}  // namespace
+}  // namespace ebb
