@@ -249,10 +249,11 @@ TEST(Spill, IsSaidOnce) {
   fake(*engine).apply({.step_ms = std::chrono::milliseconds(1)});
   must(conversation->generate(prompt_of(20), greedy(20), nullptr, nullptr));
   EXPECT_TRUE(engine->take_warnings().empty());
-  fake(*engine).apply({.soft_limit_bytes = used(*engine), .slow_factor = 10});
+  // A step of 100 ms against some milliseconds: a busy machine or a sanitizer does not change which is which.
+  fake(*engine).apply({.soft_limit_bytes = used(*engine), .slow_factor = 100});
   const auto other = must(engine->new_conversation());
-  for (int turn = 1; turn <= 3; ++turn) {
-    must(other->generate(prompt_of(static_cast<std::size_t>(turn) * 100), greedy(15), nullptr, nullptr));
+  for (int turn = 1; turn <= 2; ++turn) {
+    must(other->generate(prompt_of(static_cast<std::size_t>(turn) * 100), greedy(11), nullptr, nullptr));
   }
   const std::vector<std::string> warnings = engine->take_warnings();
   ASSERT_EQ(warnings.size(), 1U);

@@ -1,6 +1,8 @@
 // Resets, the three levels, parking and unloading, by the fake device's own count.
 #include <gtest/gtest.h>
+#include <malloc.h>
 
+#include <atomic>
 #include <chrono>
 #include <thread>
 
@@ -332,6 +334,18 @@ TEST(Floor, SameQuestionInFreshChatsCostsNothing) {
       ASSERT_EQ(used(*engine), floor) << chat;
     }
   }
+}
+
+// M15: requests one after the other leave no allocation behind; counted by the allocator, to the byte.
+TEST(Floor, RequestsLeaveNoHostAllocationBehind) {
+  const auto engine = open_with(engine::MemoryOptions());
+  std::size_t after_warm_up = 0;
+  for (int request = 1; request <= 200; ++request) {
+    must(must(engine->new_conversation())->generate(prompt_of(20 + static_cast<std::size_t>(request % 7) * 10, request), greedy(2), nullptr, nullptr));
+    if (request == 20) after_warm_up = mallinfo2().uordblks;
+  }
+  const std::size_t at_end = mallinfo2().uordblks;  // 0 under a sanitizer, which has its own allocator
+  EXPECT_LE(at_end, after_warm_up + 180 * 1024) << "less than 1 KiB a request";
 }
 
 // M19, M20: at every point the kinds sum to what the device counts, from one snapshot.
