@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <cstddef>
+
 namespace ebb::engine {
 namespace {
 
