@@ -3,14 +3,44 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <stdlib.h>
+#include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <string_view>
+#include <system_error>
 #include <utility>
 
 namespace ebb {
+namespace {
+
+constexpr std::string_view kFreshSuffix = ".XXXXXX";  // what mkostemp fills in
+
+std::filesystem::path folder_of(const std::filesystem::path& path) {
+  return path.has_parent_path() ? path.parent_path() : std::filesystem::path(".");
+}
+
+/// Whoever writes a replacement holds its lock, so one that can be locked was left by a process that was killed.
+void remove_leftovers(const std::filesystem::path& path) {
+  const std::string stem = path.filename().string() + ".";
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator(folder_of(path), ignored)) {
+    const std::string name = entry.path().filename().string();
+    if (!name.starts_with(stem) || name.size() != stem.size() + kFreshSuffix.size() - 1) continue;
+    const int descriptor = open(entry.path().c_str(), O_WRONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+    struct stat facts {};
+    if (descriptor >= 0 && fstat(descriptor, &facts) == 0 && S_ISREG(facts.st_mode) &&
+        (facts.st_mode & 07777) == (S_IRUSR | S_IWUSR) && facts.st_uid == geteuid() && flock(descriptor, LOCK_EX | LOCK_NB) == 0) {
+      unlink(entry.path().c_str());
+    }
+    if (descriptor >= 0) close(descriptor);
+  }
+}
+
+}  // namespace
 
 FileReplacement::FileReplacement(std::filesystem::path path, std::string fresh, int descriptor)
     : path_(std::move(path)), fresh_(std::move(fresh)), descriptor_(descriptor) {}
@@ -30,8 +60,10 @@ tl::unexpected<Error> FileReplacement::refused() const {
 }
 
 Result<FileReplacement> FileReplacement::create(std::filesystem::path path) {
-  std::string fresh = path.string() + ".XXXXXX";
+  remove_leftovers(path);
+  std::string fresh = path.string().append(kFreshSuffix);
   const int descriptor = mkostemp(fresh.data(), O_CLOEXEC);
+  if (descriptor >= 0) static_cast<void>(flock(descriptor, LOCK_EX | LOCK_NB));
   FileReplacement replacement(std::move(path), descriptor < 0 ? std::string() : std::move(fresh), descriptor);
   if (descriptor < 0) return replacement.refused();
   return replacement;
@@ -52,8 +84,7 @@ Status FileReplacement::commit() {
   if (std::rename(fresh_.c_str(), path_.c_str()) != 0) return refused();
   fresh_.clear();
   // The name too shall survive a power cut. A file system that cannot sync a folder has nothing more to offer.
-  const std::filesystem::path folder = path_.has_parent_path() ? path_.parent_path() : std::filesystem::path(".");
-  if (const int handle = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); handle >= 0) {
+  if (const int handle = open(folder_of(path_).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); handle >= 0) {
     static_cast<void>(fsync(handle));
     close(handle);
   }
