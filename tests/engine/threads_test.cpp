@@ -55,12 +55,13 @@ bool is_cancelled(const Result<Answer>& answer) {
 }
 
 /// Turns of one chat; an unload from elsewhere may end an answer, which is then asked for again.
-void chat(Engine& engine, std::int32_t seed, std::size_t turns) {
+void chat(Engine& engine, std::int32_t seed, std::size_t turns, std::atomic<std::size_t>& answers) {
   const auto conversation = must(engine.new_conversation());
   for (std::size_t turn = 1; turn <= turns; ++turn) {
     const std::vector<std::int32_t> prompt = prompt_of(25 * turn, seed);
     Result<Answer> answer = conversation->generate(prompt, greedy(3), nullptr, nullptr);
     while (is_cancelled(answer)) answer = conversation->generate(prompt, greedy(3), nullptr, nullptr);
+    ++answers;
     expect_equal(must(std::move(answer)), cold_run(prompt, 3));
     if (turn % 3 == 0) conversation->reset();
     if (turn % 4 == 0) must(conversation->park());
@@ -69,6 +70,7 @@ void chat(Engine& engine, std::int32_t seed, std::size_t turns) {
 
 TEST(Threads, AnswersAreTheSameWhateverOthersDo) {
   const auto engine = must(Engine::open(two_cards()));
+  std::atomic<std::size_t> answers = 0;
   {
     const Again looks([&] {
       const engine::MemoryStatus status = engine->memory();
@@ -80,13 +82,15 @@ TEST(Threads, AnswersAreTheSameWhateverOthersDo) {
       ++turn;
       std::this_thread::sleep_for(std::chrono::milliseconds(2));
     });
-    const Again unloads([&] {
+    const Again unloads([&, seen = std::size_t{0}]() mutable {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      if (answers < seen + 2) return;  // ends what is being written, so not before others came through
+      seen = answers;
       EXPECT_TRUE(engine->unload());
-      std::this_thread::sleep_for(std::chrono::milliseconds(7));
       EXPECT_TRUE(engine->load());
     });
     std::vector<std::thread> chats;
-    for (const std::int32_t seed : {1, 2, 3}) chats.emplace_back([&, seed] { chat(*engine, seed, 8); });
+    for (const std::int32_t seed : {1, 2, 3}) chats.emplace_back([&, seed] { chat(*engine, seed, 8, answers); });
     for (std::thread& thread : chats) thread.join();
   }
   must(engine->unload());
