@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <ctime>
 #include <string_view>
 #include <system_error>
 #include <utility>
@@ -18,25 +19,33 @@ namespace ebb {
 namespace {
 
 constexpr std::string_view kFreshSuffix = ".XXXXXX";  // what mkostemp fills in
+constexpr std::time_t kLeftoverSeconds = 60;
 
 std::filesystem::path folder_of(const std::filesystem::path& path) {
   return path.has_parent_path() ? path.parent_path() : std::filesystem::path(".");
 }
 
-/// Whoever writes a replacement holds its lock, so one that can be locked was left by a process that was killed.
+/// Whether `descriptor` is a replacement that nobody writes: the writer holds its lock, and the minute covers the moment
+/// between a file's creation and its lock.
+bool is_leftover(int descriptor) {
+  struct stat facts {};
+  return fstat(descriptor, &facts) == 0 && S_ISREG(facts.st_mode) && (facts.st_mode & 07777) == (S_IRUSR | S_IWUSR) &&
+         facts.st_uid == geteuid() && std::time(nullptr) - facts.st_mtime > kLeftoverSeconds &&
+         flock(descriptor, LOCK_EX | LOCK_NB) == 0;
+}
+
+/// What cannot be looked at or removed stays.
 void remove_leftovers(const std::filesystem::path& path) {
   const std::string stem = path.filename().string() + ".";
-  std::error_code ignored;
-  for (const auto& entry : std::filesystem::directory_iterator(folder_of(path), ignored)) {
-    const std::string name = entry.path().filename().string();
+  std::error_code error;
+  std::filesystem::directory_iterator entry(folder_of(path), error);
+  for (; !error && entry != std::filesystem::directory_iterator(); entry.increment(error)) {
+    const std::string name = entry->path().filename().string();
     if (!name.starts_with(stem) || name.size() != stem.size() + kFreshSuffix.size() - 1) continue;
-    const int descriptor = open(entry.path().c_str(), O_WRONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
-    struct stat facts {};
-    if (descriptor >= 0 && fstat(descriptor, &facts) == 0 && S_ISREG(facts.st_mode) &&
-        (facts.st_mode & 07777) == (S_IRUSR | S_IWUSR) && facts.st_uid == geteuid() && flock(descriptor, LOCK_EX | LOCK_NB) == 0) {
-      unlink(entry.path().c_str());
-    }
-    if (descriptor >= 0) close(descriptor);
+    const int descriptor = open(entry->path().c_str(), O_WRONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+    if (descriptor < 0) continue;
+    if (is_leftover(descriptor)) unlink(entry->path().c_str());
+    close(descriptor);
   }
 }
 

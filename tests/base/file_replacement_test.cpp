@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -67,8 +68,14 @@ TEST(FileReplacement, RefusalLeavesTheOldFileAndNothingElse) {
   EXPECT_EQ(files_in(folder.path()), 2U);
 }
 
-// X8: killed in the middle. What it left goes with the next replacement; what looks alike, or is being written, stays.
-TEST(FileReplacement, LeftoversOfAKillGoWithTheNextReplacement) {
+void age(const std::filesystem::path& folder, std::chrono::seconds by) {
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    std::filesystem::last_write_time(entry.path(), std::filesystem::file_time_type::clock::now() - by);
+  }
+}
+
+// X8: killed in the middle. What it left goes with the next replacement; what is young, being written, or looks alike stays.
+TEST(FileReplacement, LeftoversOfAKillGoWithALaterReplacement) {
   const TempFolder folder;
   const std::filesystem::path path = folder.path() / "file";
   tests::must(put(path, "old"));
@@ -81,17 +88,27 @@ TEST(FileReplacement, LeftoversOfAKillGoWithTheNextReplacement) {
   int status = 0;
   ASSERT_EQ(waitpid(child, &status, 0), child);
   ASSERT_TRUE(WIFSIGNALED(status));
+  EXPECT_EQ(read_file(path), "old");
   ASSERT_EQ(files_in(folder.path()), 2U);
-
-  auto other = tests::must(FileReplacement::create(path));  // removes what the child left
-  EXPECT_EQ(files_in(folder.path()), 2U);
-  for (const char* name : {"file.backup", "file.123456", "file2.abcdef"}) folder.write(name, "mine");  // made with other rights
   tests::must(put(path, "new"));
-  EXPECT_EQ(files_in(folder.path()), 5U) << "the other is still being written";
+  EXPECT_EQ(files_in(folder.path()), 2U) << "it may be somebody's who has not locked it yet";
+
+  auto other = tests::must(FileReplacement::create(path));
+  // Other rights; another length; another file's.
+  for (const char* name : {"file.backup", "file.123456", "file.1234567", "file2.abcdef"}) folder.write(name, "mine");
+  for (const char* name : {"file.1234567", "file2.abcdef"}) {
+    std::filesystem::permissions(folder.path() / name, std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
+  }
+  std::filesystem::permissions(folder.path() / "file.backup", std::filesystem::perms(0644));
+  std::filesystem::permissions(folder.path() / "file.123456", std::filesystem::perms(0644));
+  age(folder.path(), std::chrono::minutes(5));
+  ASSERT_EQ(files_in(folder.path()), 7U);
+  tests::must(put(path, "newer"));
+  EXPECT_EQ(files_in(folder.path()), 6U) << "the child's alone is gone";
   tests::must(other.write(std::as_bytes(std::span("last", 4))));
   tests::must(other.commit());
   EXPECT_EQ(read_file(path), "last");
-  EXPECT_EQ(files_in(folder.path()), 4U);
+  EXPECT_EQ(files_in(folder.path()), 5U);
 }
 
 }  // namespace
