@@ -29,14 +29,18 @@ std::size_t sum_of(const KindBytes& kinds) {
   return sum;
 }
 
-// Between 95 % (M16) and 105 %. What may lie without a label: tables and thread data of the dynamic loader, 48 KiB of
-// 13 MiB with glibc 2.36. What may be labelled and not there: heap that was allocated and never written; the engine has
-// none that is large, and the test would say so. Between the two readings nothing runs but the engine's idle thread.
+// Between 95 % (M16) and 105 %, and no more than 128 KiB without a label, or a small kind could be lost in the 5 %. What
+// has none are tables and thread data of the dynamic loader: 36 to 48 KiB of 13 MiB with glibc 2.36. What could be
+// labelled and not there is heap that was allocated and never written; the engine has none that is large, and the test
+// would say so. Between the two readings nothing runs but the engine's idle thread.
+constexpr double kLoaderBytes = 128.0 * kKiB;
+
 void expect_labels_add_up(const Engine& engine, int request) {
   const MemoryStatus status = engine.memory();
   const auto anonymous = static_cast<double>(private_bytes());
   const auto labelled = static_cast<double>(sum_of(status.host.program));
   EXPECT_GE(labelled, 0.95 * anonymous) << "request " << request;
+  EXPECT_GE(labelled, anonymous - kLoaderBytes) << "request " << request;
   EXPECT_LE(labelled, 1.05 * anonymous) << "request " << request;
   for (const auto& [kind, bytes] : status.host.program) EXPECT_GT(bytes, 0U) << kind;
 
