@@ -1,5 +1,6 @@
 // Writes a file beside the one it shall replace and puts it in its place in one step: whatever happens meanwhile (a full
-// disk, a kill, a power cut), the old file is whole until the new one is. Only the owner may read what is written.
+// disk, a kill, a power cut), the old file is whole until the new one is. Only the owner may read what is written. What a
+// killed process left beside a file goes when that file is next replaced, a minute later or more.
 // Called by cli/ and engine/ for saved chats.
 #pragma once
 

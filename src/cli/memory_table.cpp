@@ -118,13 +118,25 @@ std::string device_text(const engine::DeviceStatus& device, bool colours) {
   return text;
 }
 
+// What the process holds beside what the limit counts.
+std::string_view program_name(std::string_view kind) {
+  if (kind == "heap") return "heap in use";
+  if (kind == "heap_free") return "heap kept by the C library";
+  if (kind == "data") return "variables of program and libraries";
+  return kind;
+}
+
 std::string host_text(const engine::HostStatus& host) {
   std::string text;
   for (const auto& [kind, bytes] : host.kinds) {
     if (bytes > 0) text += row(" ", kind == "mapped_file" ? "mapped_file (the system's to drop)" : kind, bytes);
   }
   if (host.limit_bytes) text += row("|", "limit", *host.limit_bytes);
+  for (const auto& [kind, bytes] : host.program) {
+    if (bytes > 0) text += row(" ", program_name(kind), bytes);
+  }
   if (host.anon_bytes > 0) text += row(" ", "of the process, by the system", host.anon_bytes);
+  if (host.touched_bytes > 0) text += row(" ", "and pages of ours, by the system", host.touched_bytes);
   return text.empty() ? text : "host\n" + text;
 }
 

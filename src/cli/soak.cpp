@@ -97,17 +97,19 @@ class Soak {
     while (share_done() < 1 && leak_.empty() && go_on()) {
       const double before = share_done();
       EBB_TRY(cycle());
+      const FloorPoint floor = floor_now();
+      watch_.add(floor);
       bar.update(static_cast<std::size_t>(share_done() * 1000), 1000, fmt::format("{} turns", turns_));
       const bool next_line =
           static_cast<std::size_t>(before * kLines) != static_cast<std::size_t>(share_done() * kLines);
-      if (floors_.size() > 1 && !next_line) continue;
+      if (watch_.cycles() > 1 && !next_line) continue;
       bar.clear();
-      EBB_TRY(write_output(floor_line(floors_.back())));
+      EBB_TRY(write_output(floor_line(floor)));
     }
     return {};
   }
 
-  [[nodiscard]] SoakVerdict verdict() const { return judge(floors_); }
+  [[nodiscard]] SoakVerdict verdict() const { return watch_.verdict(); }
   [[nodiscard]] const std::string& leak() const { return leak_; }
 
  private:
@@ -121,7 +123,15 @@ class Soak {
     return std::min(share, 1.0);
   }
 
+  // On a thread of its own: what the C library keeps at hand for a thread (of chunks that the chats' threads allocated,
+  // filling up over hundreds of cycles) leaves with the thread, so the floor is what the engine holds.
   Status cycle() {
+    Status result;
+    std::thread([&] { result = talk_and_reset(); }).join();
+    return result;
+  }
+
+  Status talk_and_reset() {
     while (conversations_.size() < std::max<std::size_t>(1, options_.engine.parallel)) {
       EBB_TRY_ASSIGN(auto conversation, model_.new_conversation());
       conversations_.push_back(std::move(conversation));
@@ -129,7 +139,7 @@ class Soak {
     std::vector<std::unique_ptr<SoakChat>> chats;
     std::vector<std::thread> threads;
     for (const auto& conversation : conversations_) {
-      const std::uint64_t seed = floors_.size() * 1000 + chats.size();
+      const std::uint64_t seed = watch_.cycles() * 1000 + chats.size();
       chats.push_back(std::make_unique<SoakChat>(model_, *conversation, options_, seed));
     }
     for (const auto& chat : chats) threads.emplace_back([&chat] { chat->run(); });
@@ -138,23 +148,26 @@ class Soak {
       turns_ += chat->turns();
       if (!chat->result() && !interrupted()) return chat->result();
     }
-    return end_cycle();
+    end_cycle();
+    return {};
   }
 
-  Status end_cycle() {
+  void end_cycle() {
     for (const auto& conversation : conversations_) conversation->reset();
     for (const engine::ConversationStatus& chat : model_.memory().conversations) {
       if (chat.device_bytes + chat.host_bytes == 0) continue;
       leak_ = fmt::format("chat {} still holds {} after its reset\n", chat.id,
                           format_bytes(chat.device_bytes + chat.host_bytes));
     }
-    if (floors_.size() % 4 == 3) conversations_.pop_back();  // deleted; the next cycle opens another
+    if (watch_.cycles() % 4 == 3) conversations_.pop_back();  // deleted; the next cycle opens another
     model_.reclaim(engine::Level::Turns);
+  }
+
+  [[nodiscard]] FloorPoint floor_now() const {
     const engine::MemoryStatus status = model_.memory();
     FloorPoint floor{seconds(), turns_, 0, status.host.anon_bytes};
     for (const engine::DeviceStatus& device : status.devices) floor.device_bytes += device.used_by_us_bytes;
-    floors_.push_back(floor);
-    return {};
+    return floor;
   }
 
   engine::Engine& model_;
@@ -162,7 +175,7 @@ class Soak {
   const std::size_t most_turns_;  // 0 = as many as the time allows
   const Clock::time_point begin_ = Clock::now();
   std::vector<std::unique_ptr<engine::Conversation>> conversations_;
-  std::vector<FloorPoint> floors_;
+  FloorWatch watch_;
   std::string leak_;  // what a reset did not give back
   std::size_t turns_ = 0;
 };

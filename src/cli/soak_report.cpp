@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "base/bytes.h"
 
 namespace ebb::cli {
@@ -26,33 +24,32 @@ std::string floor_line(const FloorPoint& point) {
                      format_bytes(point.host_bytes));
 }
 
-double slope(std::span<const double> values) {
-  const auto count = static_cast<double>(values.size());
-  if (values.size() < 2) return 0;
-  const double mean_x = (count - 1) / 2;
-  double mean_y = 0;
-  for (const double value : values) mean_y += value / count;
-  double above = 0, below = 0;
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    const double x = static_cast<double>(i) - mean_x;
-    above += x * (values[i] - mean_y);
-    below += x * x;
-  }
-  return above / below;
+// Welford's update: what is summed stays small beside the values, however many there are.
+void Trend::add(double value) {
+  const auto index = static_cast<double>(count_++);
+  const double above_mean = value - mean_;
+  mean_ += above_mean / (index + 1);
+  products_ += above_mean * index / 2;  // index - mean of 0 ... index
 }
 
-SoakVerdict judge(std::span<const FloorPoint> floors) {
+double Trend::slope() const {
+  if (count_ < 2) return 0;
+  const auto count = static_cast<double>(count_);
+  return products_ / (count * (count * count - 1) / 12);  // the sum of (index - mean index) squared
+}
+
+void FloorWatch::add(const FloorPoint& floor) {
+  if (cycles_++ < kWarmUpCycles) return;
+  device_.add(static_cast<double>(floor.device_bytes));
+  host_.add(static_cast<double>(floor.host_bytes));
+}
+
+SoakVerdict FloorWatch::verdict() const {
   SoakVerdict verdict;
-  const std::span<const FloorPoint> counted = floors.subspan(std::min(kWarmUpCycles, floors.size()));
-  verdict.cycles = counted.size();
-  std::vector<double> device, host;
-  for (const FloorPoint& floor : counted) {
-    device.push_back(static_cast<double>(floor.device_bytes));
-    host.push_back(static_cast<double>(floor.host_bytes));
-  }
+  verdict.cycles = device_.count();
   const auto cycles = static_cast<double>(verdict.cycles);
-  verdict.device_slope = slope(device);
-  verdict.host_slope = slope(host);
+  verdict.device_slope = device_.slope();
+  verdict.host_slope = host_.slope();
   verdict.device_creeps = verdict.device_slope * cycles >= kCreepBytes;
   verdict.host_creeps = verdict.host_slope * cycles >= kCreepBytes;
   return verdict;

@@ -4,8 +4,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdio>
-#include <fstream>
 #include <mutex>
 #include <string>
 #include <utility>
@@ -14,6 +12,7 @@
 #include "engine/internal/conversation_state.h"
 #include "engine/internal/device_list.h"
 #include "engine/internal/engine_state.h"
+#include "engine/internal/process_memory.h"
 
 namespace ebb::engine {
 namespace {
@@ -29,19 +28,6 @@ KindBytes kinds_of(const memory::LedgerSnapshot::Device& entry, bool with_host_t
     if (!is_host_tag(tag) || with_host_tags) kinds.emplace_back(memory::tag_name(tag), entry.by_tag[idx]);
   }
   return kinds;
-}
-
-/// Anonymous pages and swap of this process: a resident size would hide leaks behind the file's pages.
-std::size_t anonymous_bytes() {
-  std::ifstream file("/proc/self/status");
-  std::string key, rest;
-  std::size_t kib = 0;
-  while (file >> key) {
-    std::size_t value = 0;
-    if ((key == "RssAnon:" || key == "VmSwap:") && file >> value) kib += value;
-    std::getline(file, rest);
-  }
-  return kib * 1024;
 }
 
 /// What a perfect allocator would need on a device now: weights, scratch, and the rows of K and V that tokens fill.
@@ -106,7 +92,14 @@ MemoryStatus Engine::memory() const {
   status.host.limit_bytes = state_->options.memory.host_limit_bytes;
   status.host.kinds = kinds_of(host, true);
   status.host.used_bytes = host.owned_bytes + host.pooled_bytes - host.by_tag[static_cast<std::size_t>(memory::Tag::MappedFile)];
-  status.host.anon_bytes = anonymous_bytes();
+  const auto host_pool = std::ranges::find(pools.all(), &pools.host());
+  status.host.touched_bytes = now.pools[static_cast<std::size_t>(host_pool - pools.all().begin())].driver.ours_bytes;
+  const ProcessMemory process = read_process_memory();
+  status.host.anon_bytes = process.anon_bytes;
+  status.host.program = {{"heap", process.heap_bytes},
+                         {"heap_free", process.heap_free_bytes},
+                         {"stacks", process.stack_bytes},
+                         {"data", process.data_bytes}};
   const std::lock_guard lock(state_->registry);
   for (const auto& [owner, conversation] : state_->conversations) {
     ConversationStatus& entry = status.conversations.emplace_back();

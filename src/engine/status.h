@@ -40,11 +40,17 @@ struct DeviceStatus {
   bool address_fallback = false;    // large address ranges were refused (B8)
 };
 
+/// Host memory has two halves, which share no byte: pages of the host pool (with the CPU as the device they are also that
+/// device's) and what the process holds besides. touched_bytes + anon_bytes is all of it, by the operating system;
+/// beside it stand our labels: the kinds of the pool, of a CPU device too, and `program`. The mapped file is in neither
+/// half: the system drops and reads its pages as it likes.
 struct HostStatus {
-  std::optional<std::size_t> limit_bytes;
-  std::size_t used_bytes = 0;  // sum of kinds but mapped_file
-  std::size_t anon_bytes = 0;  // of the process: anonymous pages and swap, by the operating system
-  KindBytes kinds;             // mapped_file, parked, cache, other
+  std::optional<std::size_t> limit_bytes;  // for used_bytes alone
+  std::size_t used_bytes = 0;     // sum of kinds but mapped_file
+  std::size_t anon_bytes = 0;     // of the process: private pages and swap (RssAnon + VmSwap); no page of a pool is in it
+  std::size_t touched_bytes = 0;  // what the host pool's pages really take: those never written take nothing
+  KindBytes kinds;                // mapped_file, parked, cache, other
+  KindBytes program;  // heap, heap_free, stacks, data: anon_bytes by kind, each measured; internal/process_memory.h
 };
 
 enum class ConversationState : std::uint8_t { Active, Idle, Parked };

@@ -14,6 +14,7 @@ using Json = nlohmann::ordered_json;
 constexpr std::array<std::string_view, 9> kDeviceKinds{"weights", "vision",    "kv_global", "kv_local", "prefix",
                                                        "scratch", "workspace", "staging",   "graphs"};
 constexpr std::array<std::string_view, 4> kHostKinds{"mapped_file", "parked", "cache", "other"};
+constexpr std::array<std::string_view, 4> kProgramKinds{"heap", "heap_free", "stacks", "data"};
 
 std::size_t bytes_of(const KindBytes& kinds, std::string_view name) {
   const auto found = std::ranges::find(kinds, name, &KindBytes::value_type::first);
@@ -159,7 +160,9 @@ std::string to_json(const MemoryStatus& status) {
                    {{"limit_bytes", host.limit_bytes ? Json(*host.limit_bytes) : Json(nullptr)},
                     {"used_bytes", host.used_bytes},
                     {"anon_bytes", host.anon_bytes},
-                    {"kinds", kinds_json(host.kinds, kHostKinds)}}},
+                    {"kinds", kinds_json(host.kinds, kHostKinds)},
+                    {"touched_bytes", host.touched_bytes},
+                    {"program", kinds_json(host.program, kProgramKinds)}}},
                   {"conversations", std::move(conversations)},
                   {"last", status.last ? receipt_json(*status.last) : Json(nullptr)}});
 }

@@ -98,6 +98,9 @@ engine::MemoryStatus some_status() {
   status.devices = {some_device()};
   status.host.kinds = {{"mapped_file", 2 * kMiB}, {"parked", 0}};
   status.host.limit_bytes = 32 * kGiB;
+  status.host.program = {{"heap", 12 * kMiB}, {"heap_free", kMiB}, {"stacks", 0}, {"data", 248 * kKiB}};
+  status.host.anon_bytes = 14 * kMiB;
+  status.host.touched_bytes = 5 * kMiB;
   status.conversations.push_back({.id = 7,
                                   .title = "Rivers",
                                   .state = engine::ConversationState::Parked,
@@ -119,6 +122,19 @@ engine::Receipt some_receipt() {
   receipt.us = 1240;
   receipt.confirmed = true;
   return receipt;
+}
+
+TEST(MemoryTable, ShowsWhatTheProgramHoldsBesideTheLimit) {  // M16
+  const std::string table = memory_table(some_status(), false);
+  const std::string host = table.substr(table.find("host\n"));
+  EXPECT_LT(host.find("| limit"), host.find("heap in use")) << "the limit does not count what stands below it";
+  for (const std::string_view part : {"heap in use                             12.0 MiB", "heap kept by the C library               1.0 MiB",
+                                      "variables of program and libraries     248.0 KiB",
+                                      "of the process, by the system           14.0 MiB",
+                                      "and pages of ours, by the system         5.0 MiB"}) {
+    EXPECT_NE(host.find(part), std::string::npos) << part << " is missing from\n" << host;
+  }
+  EXPECT_EQ(host.find("stacks"), std::string::npos);
 }
 
 TEST(MemoryTable, ShowsDevicesKindsAndConversations) {  // M19

@@ -18,13 +18,36 @@ std::vector<FloorPoint> floors(std::size_t count, const Bytes& device_bytes) {
   return points;
 }
 
-TEST(Slope, IsTheLeastSquaresOne) {
+SoakVerdict judge(const std::vector<FloorPoint>& points) {
+  FloorWatch watch;
+  for (const FloorPoint& point : points) watch.add(point);
+  EXPECT_EQ(watch.cycles(), points.size());
+  return watch.verdict();
+}
+
+double slope(const std::vector<double>& values) {
+  Trend trend;
+  for (const double value : values) trend.add(value);
+  EXPECT_EQ(trend.count(), values.size());
+  return trend.slope();
+}
+
+TEST(Trend, IsTheLeastSquaresSlope) {
   EXPECT_EQ(slope({}), 0);
-  EXPECT_EQ(slope(std::vector<double>{5}), 0);
-  EXPECT_EQ(slope(std::vector<double>{1, 3, 5, 7}), 2);
-  EXPECT_EQ(slope(std::vector<double>{4, 4, 4}), 0);
-  EXPECT_DOUBLE_EQ(slope(std::vector<double>{0, 0, 3}), 1.5);  // sum of x*y over sum of x*x: 3 / 2
-  EXPECT_LT(slope(std::vector<double>{9, 5, 1}), 0);
+  EXPECT_EQ(slope({5}), 0);
+  EXPECT_DOUBLE_EQ(slope({1, 3, 5, 7}), 2);
+  EXPECT_EQ(slope({4, 4, 4}), 0);
+  EXPECT_DOUBLE_EQ(slope({0, 0, 3}), 1.5);  // sum of x*y over sum of x*x: 3 / 2
+  EXPECT_LT(slope({9, 5, 1}), 0);
+}
+
+TEST(Trend, IsExactFarFromZeroAndAfterMillionsOfValues) {
+  Trend trend;
+  for (std::size_t i = 0; i < 2'000'000; ++i) trend.add(static_cast<double>(16 * kGiB + i % 2));
+  EXPECT_NEAR(trend.slope(), 0, 1e-9);
+  Trend rising;
+  for (std::size_t i = 0; i < 2'000'000; ++i) rising.add(static_cast<double>(16 * kGiB + 3 * i));
+  EXPECT_NEAR(rising.slope(), 3, 1e-6);
 }
 
 TEST(SoakVerdict, FlatFloorsPassHoweverManyCycles) {
@@ -65,7 +88,7 @@ TEST(SoakVerdict, WarmUpAndAFallingFloorAreNoCreep) {
 }
 
 TEST(SoakVerdict, TooFewCyclesSaySo) {
-  EXPECT_NE(verdict_text(judge({})).find("too few cycles"), std::string::npos);
+  EXPECT_NE(verdict_text(judge(std::vector<FloorPoint>())).find("too few cycles"), std::string::npos);
   EXPECT_NE(verdict_text(judge(floors(4, [](std::size_t i) { return i * kGiB; }))).find("too few"), std::string::npos);
 }
 

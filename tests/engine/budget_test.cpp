@@ -87,18 +87,41 @@ TEST(MemoryLimit, RefusesWhatItCannotMean) {
   EXPECT_EQ(Engine::open(options).error().code, ErrorCode::InvalidArgument);
 }
 
-// B4: a load that cannot fit fails before anything is mapped, with needed, free and what to change.
+Result<std::unique_ptr<Engine>> open_on_a_taken_card(const EngineOptions& options) {
+  // Others hold the card; the first page that is asked for fails, and not for memory.
+  EXPECT_EQ(setenv("EBB_FAKE", R"({"others_bytes": "63.9MiB", "fail": {"call": "map", "nth": 1}})", 1), 0);
+  auto engine = Engine::open(options);
+  EXPECT_EQ(unsetenv("EBB_FAKE"), 0);
+  return engine;
+}
+
+// B4: a load that cannot fit fails before anything is mapped, with needed, free and what to change; with all layers wanted
+// on the card, and with as many as fit, where the host is full too. Decision 0014.
 TEST(Load, ThatCannotFitMapsNothing) {
   EngineOptions options = tiny_options("fake:64MiB");
   options.gpu_layers = "all";
-  ASSERT_EQ(setenv("EBB_FAKE", R"({"others_bytes": "63.9MiB"})", 1), 0);
-  const auto engine = Engine::open(options);
-  ASSERT_EQ(unsetenv("EBB_FAKE"), 0);
-  ASSERT_FALSE(engine.has_value());
-  EXPECT_EQ(engine.error().code, ErrorCode::OutOfMemory);
-  ASSERT_TRUE(engine.error().memory.has_value());
-  EXPECT_GT(engine.error().memory->wanted_bytes, engine.error().memory->free_bytes);
-  EXPECT_FALSE(engine.error().memory->remedies.empty());
+  EngineOptions any = tiny_options("fake:64MiB");
+  any.memory.host_limit_bytes = kTinyPage;
+  for (const EngineOptions& wish : {options, any}) {
+    const auto engine = open_on_a_taken_card(wish);
+    ASSERT_FALSE(engine.has_value());
+    EXPECT_EQ(engine.error().code, ErrorCode::OutOfMemory) << engine.error().message;
+    ASSERT_TRUE(engine.error().memory.has_value());
+    EXPECT_GT(engine.error().memory->wanted_bytes, engine.error().memory->free_bytes);
+    EXPECT_FALSE(engine.error().memory->remedies.empty());
+  }
+}
+
+// D5: layers that go to the host instead are announced.
+TEST(Load, OnATakenCardSaysWhatRunsOnTheHost) {
+  EngineOptions options = tiny_options("fake:64MiB");
+  options.memory = hands_off();
+  const auto engine = must(open_on_a_taken_card(options));
+  EXPECT_EQ(fake(*engine).status().live_mappings, 0U);
+  const std::vector<std::string> warnings = engine->take_warnings();
+  EXPECT_TRUE(std::ranges::any_of(warnings, [](const std::string& text) { return text.find("CPU") != std::string::npos; }));
+  expect_equal(must(must(engine->new_conversation())->generate(prompt_of(40), greedy(3), nullptr, nullptr)),
+               cold_run(prompt_of(40), 3));
 }
 
 // B6, B10: the request that does not fit fails with facts and remedies; the next one works, the floor is equal.

@@ -7,8 +7,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <string>
 #include <vector>
 
@@ -30,6 +28,7 @@ using tests::greedy;
 using tests::hands_off;
 using tests::must;
 using tests::prompt_of;
+using tests::read_file;
 using tests::TempFolder;
 using tests::tiny_options;
 
@@ -50,11 +49,6 @@ std::vector<std::int32_t> continued(const std::vector<std::int32_t>& prompt, con
   all.insert(all.end(), said.tokens.begin(), said.tokens.end());
   for (const std::int32_t id : {20, 33, 21}) all.push_back(id);
   return all;
-}
-
-std::string read_file(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
 }
 
 /// A chat of 110 tokens in a file, and what it would have said next.

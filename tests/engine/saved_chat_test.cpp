@@ -13,7 +13,6 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <span>
 #include <string>
 #include <utility>
@@ -28,6 +27,7 @@ namespace ebb::engine {
 namespace {
 
 using tests::must;
+using tests::read_file;
 using tests::TempFolder;
 
 constexpr std::size_t kHeadBytes = 32;
@@ -59,11 +59,6 @@ Status save(const std::filesystem::path& path, const SavedChat& chat) {
   EBB_TRY(writer.write(bytes.first(bytes.size() / 3)));
   EBB_TRY(writer.write(bytes.subspan(bytes.size() / 3)));
   return writer.commit();
-}
-
-std::string read_file(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
 }
 
 std::string bytes_of(const SavedChat& chat) {

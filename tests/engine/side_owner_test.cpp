@@ -77,7 +77,7 @@ class StubGraphs final : public engine::SideOwner {
  private:
   memory::PagePool& pool_;
   engine::Reclaimer& reclaimer_;
-  std::mutex& step_;
+  FairMutex& step_;
   const memory::OwnerId id_;
   memory::ChargedCache<std::size_t, StubGraph> graphs_;
   std::size_t captures_ = 0;
@@ -133,7 +133,7 @@ class StubTower final : public engine::SideOwner {
 
   memory::PagePool& pool_;
   engine::Reclaimer& reclaimer_;
-  std::mutex& step_;
+  FairMutex& step_;
   const memory::OwnerId id_;
   memory::Region weights_, scratch_;
   memory::ChargedCache<std::uint64_t, Rows> rows_;

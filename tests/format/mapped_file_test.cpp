@@ -6,12 +6,13 @@
 
 #include <utility>
 
-#include "temp_folder.h"
+#include "support/temp_folder.h"
 
 namespace ebb::format {
 namespace {
 
 using ::testing::HasSubstr;
+using tests::TempFolder;
 
 Error refused(const std::filesystem::path& path) {
   const auto file = MappedFile::open(path);

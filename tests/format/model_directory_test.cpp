@@ -9,13 +9,15 @@
 #include <utility>
 
 #include "gguf_writer.h"
-#include "temp_folder.h"
+#include "support/temp_folder.h"
 
 namespace ebb::format {
 namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using tests::read_file;
+using tests::TempFolder;
 
 const std::filesystem::path kVectors = EBB_VECTORS_DIR;
 

@@ -1,11 +1,13 @@
-// A folder for one test, gone with it.
+// A folder for one test, gone with it, and what is in a file.
 #pragma once
 
 #include <stdlib.h>
 
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <string>
+#include <string_view>
 
 namespace ebb::tests {
 
@@ -24,15 +26,20 @@ class TempFolder {
 
   [[nodiscard]] const std::filesystem::path& path() const { return path_; }
 
-  std::filesystem::path write(const std::string& name, const std::string& text) const {
+  std::filesystem::path write(std::string_view name, std::string_view bytes) const {
     const std::filesystem::path file = path_ / name;
     std::filesystem::create_directories(file.parent_path());
-    std::ofstream(file, std::ios::binary) << text;
+    std::ofstream(file, std::ios::binary) << bytes;
     return file;
   }
 
  private:
   std::filesystem::path path_;
 };
+
+inline std::string read_file(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
 
 }  // namespace ebb::tests

@@ -1,7 +1,7 @@
 // What an Engine owns, for the files of this folder. Members are destroyed in reverse order: the model before the pools,
 // the pools before the ledger and the devices.
 // Locks   `step` is held during one forward pass or one act on memory, and free between them and while sinks run, so
-//         acts happen at step boundaries. `registry` guards what a status reads; it is taken after `step`, never before.
+//         acts happen at step boundaries, each after at most one step of every chat that waits. `registry` guards what a status reads; it is taken after `step`, never before.
 #pragma once
 
 #include <atomic>
@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "base/fair_mutex.h"
 #include "device/device.h"
 #include "engine/conversation.h"
 #include "engine/engine.h"
@@ -39,7 +40,7 @@ struct Engine::State {
   std::unique_ptr<tokenizer::Tokenizer> tokenizer;
   std::unique_ptr<model::Model> model;
 
-  std::mutex step;
+  FairMutex step;
   std::unique_ptr<Reclaimer> reclaimer;  // its members need `step`
   memory::OwnerId last_owner = memory::kEngineOwner;
   std::map<memory::OwnerId, SideOwner*> side_owners;  // complete before the first answer; not owned
