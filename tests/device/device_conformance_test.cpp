@@ -62,7 +62,7 @@ class DeviceConformance : public testing::TestWithParam<Backend> {
   }
 
   std::byte read_byte(const std::byte* address) {
-    if (host_touches()) return *static_cast<const volatile std::byte*>(address);  // volatile, so that the access happens
+    if (host_touches()) return touch(address);
     std::byte value{};
     EXPECT_TRUE(copy_now(&value, address, 1));
     return value;
@@ -82,29 +82,34 @@ class DeviceConformance : public testing::TestWithParam<Backend> {
     EXPECT_TRUE(copy_now(range.data, bytes.data(), bytes.size()));
   }
 
-  /// A touch by the host kills the process; a copy on a card is refused and harms nothing else.
+  /// A mapping without access: a touch by the host kills the process, a copy on a card is refused and harms nothing else.
   void expect_no_reading(const std::byte* address) {
+    std::byte value{};
     if (host_touches()) {
       EXPECT_DEATH(read_byte(address), "");
-      return;
+    } else {
+      expect_refusal(copy_now(&value, address, 1));
     }
-    std::byte value{};
-    const Status copied = copy_now(&value, address, 1);
+  }
+
+  void expect_no_writing(std::byte* address) {
+    const std::byte value{1};
+    if (host_touches()) {
+      EXPECT_DEATH(write_byte(address, 1), "");
+    } else {
+      expect_refusal(copy_now(address, &value, 1));
+    }
+  }
+
+  void expect_refusal(const Status& copied) {
     ASSERT_FALSE(copied);
     EXPECT_EQ(copied.error().code, ErrorCode::Io) << copied.error().message;
     EXPECT_TRUE(device->begin_step(Step::Decode));
   }
 
-  void expect_no_writing(std::byte* address) {
-    if (host_touches()) {
-      EXPECT_DEATH(write_byte(address, 1), "");
-      return;
-    }
-    const std::byte value{1};
-    const Status copied = copy_now(address, &value, 1);
-    ASSERT_FALSE(copied);
-    EXPECT_EQ(copied.error().code, ErrorCode::Io) << copied.error().message;
-    EXPECT_TRUE(device->begin_step(Step::Decode));
+  /// Addresses without a mapping: on a card too a copy from them ends the process, since its driver takes them for the host's.
+  static std::byte touch(const std::byte* address) {
+    return *static_cast<const volatile std::byte*>(address);  // volatile, so that the access happens
   }
 
   std::unique_ptr<Device> device;
@@ -243,7 +248,7 @@ class DeviceConformanceDeathTest : public DeviceConformance {};
 
 TEST_P(DeviceConformanceDeathTest, TouchingReservedAddressesFaults) {
   const AddressRange range = device->reserve(page_bytes).value();
-  expect_no_reading(range.data);
+  EXPECT_DEATH(touch(range.data), "");
 }
 
 TEST_P(DeviceConformanceDeathTest, AMappingWithoutAccessFaults) {
@@ -265,7 +270,7 @@ TEST_P(DeviceConformanceDeathTest, UseAfterUnmapFaultsAndNeighboursStay) {
   ASSERT_TRUE(device->unmap(range.data + page_bytes, page_bytes));
   write_byte(range.data, 1);
   write_byte(range.data + 2 * page_bytes, 1);
-  expect_no_reading(range.data + page_bytes);
+  EXPECT_DEATH(touch(range.data + page_bytes), "");
 }
 
 TEST_P(DeviceConformanceDeathTest, UnmappingAPartOfAMappingIsMisuse) {
