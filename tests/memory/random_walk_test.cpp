@@ -412,9 +412,14 @@ TEST_P(RandomWalk, KeepsItsBooksAtEveryStepAndEndsWithNothing) {
   pool.check_invariants();
 }
 
+std::string walk_name(const testing::TestParamInfo<Walk>& walk) {
+  return (walk.param.card == Card::Cuda ? "cuda_" : "fake_") + std::to_string(walk.param.seed);
+}
+
 INSTANTIATE_TEST_SUITE_P(Seeds, RandomWalk,
                          testing::Values(Walk{Card::Fake, 1}, Walk{Card::Fake, 2}, Walk{Card::Fake, 3},
-                                         Walk{Card::Fake, 20261130}, Walk{Card::Cuda, 1}, Walk{Card::Cuda, 20261201}));
+                                         Walk{Card::Fake, 20261130}, Walk{Card::Cuda, 1}, Walk{Card::Cuda, 20261201}),
+                         walk_name);
 
 }  // namespace
 }  // namespace ebb::memory
