@@ -102,7 +102,7 @@ Result<Driver> load_driver(const char* library_name) {
   if (missing != nullptr || version < kLeastVersion) {
     ::dlclose(library);
     const std::string found =
-        missing == nullptr || version != 0 ? "it speaks CUDA " + version_text(version) : fmt::format("it has no {}", missing);
+        missing == nullptr ? "it speaks CUDA " + version_text(version) : fmt::format("it has no {}", missing);
     return fail(ErrorCode::Unsupported,
                 fmt::format("the NVIDIA driver is too old: {}, and Ebb needs {} or newer. Update the driver, or use -dev cpu",
                             found, version_text(kLeastVersion)));
