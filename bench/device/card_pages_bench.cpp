@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <span>
 #include <string>
@@ -17,6 +18,7 @@
 #include "base/bytes.h"
 #include "device/cuda/cuda_device.h"
 #include "device/cuda/driver.h"
+#include "device/host/host_device.h"
 #include "memory/page_pool.h"
 #include "memory/region.h"
 
@@ -145,5 +147,40 @@ void small_calls(benchmark::State& state) {
     state.SkipWithError("the page was not given back");
 }
 BENCHMARK(small_calls)->Iterations(2000)->Unit(benchmark::kMicrosecond);
+
+/// 64 MiB between host pages, as the host pool has them, and the card; and what pinning them costs.
+void copies(benchmark::State& state) {
+  device::CudaDevice* device = card(state);
+  if (device == nullptr) return;
+  constexpr std::size_t kBytes = 64 * kMiB;
+  const std::unique_ptr<device::HostDevice> host = device::HostDevice::open().value();
+  memory::Ledger ledger;
+  memory::PagePool pool(*device, ledger);
+  memory::PagePool host_pool(*host, ledger, memory::PoolOptions{.ledger_device = memory::kHostMemory});
+  memory::Region far = memory::Region::reserve(pool, memory::Tag::Staging, memory::kEngineOwner, kBytes).value();
+  memory::Region near = memory::Region::reserve(host_pool, memory::Tag::Staging, memory::kEngineOwner, kBytes).value();
+  if (!far.resize(kBytes) || !near.resize(kBytes)) return state.SkipWithError("no memory");
+  std::memset(near.data(), 1, kBytes);
+  const bool is_pinned = state.range(0) != 0;
+  Times pin, unpin, in, out;
+  const auto copy = [&](void* target, const void* source) {
+    if (!device->copy(device::Stream::Copy, target, source, kBytes)) return false;
+    const auto made = device->fence(device::Stream::Copy);
+    return made && device->wait(*made);
+  };
+  for (auto _ : state) {
+    if (is_pinned) pin.time(state, [&] { return device->pin(near.data(), kBytes).has_value(); });
+    in.time(state, [&] { return copy(far.data(), near.data()); });
+    out.time(state, [&] { return copy(near.data(), far.data()); });
+    if (is_pinned) unpin.time(state, [&] { return device->unpin(near.data()).has_value(); });
+  }
+  pin.report(state, "pin");
+  in.report(state, "in");
+  out.report(state, "out");
+  unpin.report(state, "unpin");
+  const Result<device::MemInfo> info = device->mem_info();
+  if (info) state.counters["context_MiB"] = static_cast<double>(info->context_bytes) / kMiB;
+}
+BENCHMARK(copies)->ArgName("pinned")->Arg(0)->Arg(1)->Iterations(100)->Unit(benchmark::kMicrosecond);
 
 }  // namespace

@@ -108,6 +108,13 @@ class Device {
   /// Errors   Io: the target's contents are undefined. DeviceLost.
   [[nodiscard]] virtual Status copy(Stream stream, void* target, const void* source, std::size_t bytes) = 0;
 
+  /// Lets copies between this device and host memory run at the bus's speed, beside other work: the system no longer moves
+  /// those pages. Whole pages of the operating system, which stay mapped until unpin(). Copies are right without it, too.
+  /// Errors   OutOfMemory, Io: too much is locked, or the system refuses; copies go on as before. DeviceLost.
+  [[nodiscard]] virtual Status pin(std::byte* /*host*/, std::size_t /*bytes*/) { return {}; }
+  /// `host` is an address that pin() had; no copy of it is under way.
+  [[nodiscard]] virtual Status unpin(std::byte* /*host*/) { return {}; }
+
   /// Writes zeros to committed memory of this device. On return they are what any later work on any stream sees.
   /// Errors   Io: the contents are undefined. DeviceLost.
   [[nodiscard]] virtual Status fill_zero(std::byte* address, std::size_t bytes) = 0;

@@ -265,5 +265,23 @@ TEST(CudaDriver, TheSameCardListedTwiceIsTwoDevices) {
   EXPECT_EQ(devices[0]->name(), devices[1]->name());
 }
 
+// M4's form on a device: the driver's own free figure, not our books.
+TEST(CudaDriver, CreatedMemoryLeavesTheDriversFreeFigureAndComesBack) {
+  const auto driver = cuda::open_driver();
+  if (!driver) GTEST_SKIP() << driver.error().message;
+  constexpr std::size_t kBytes = kGiB;
+  constexpr std::size_t kSlackBytes = 16 * kMiB;  // what else the driver may take or give back meanwhile
+  const auto device = CudaDevice::open(**driver, 0).value();
+  const MemInfo before = device->mem_info().value();
+  const Handle memory = device->create(kBytes).value();
+  const MemInfo held = device->mem_info().value();
+  EXPECT_EQ(held.ours_bytes, before.ours_bytes + kBytes);
+  EXPECT_NEAR(static_cast<double>(before.free_bytes - held.free_bytes), kBytes, kSlackBytes);
+  EXPECT_NEAR(static_cast<double>(held.context_bytes), static_cast<double>(before.context_bytes), kSlackBytes);
+  EXPECT_NEAR(static_cast<double>(held.others_bytes), static_cast<double>(before.others_bytes), kSlackBytes);
+  ASSERT_TRUE(device->release(memory));
+  EXPECT_NEAR(static_cast<double>(device->mem_info().value().free_bytes), static_cast<double>(before.free_bytes), kSlackBytes);
+}
+
 }  // namespace
 }  // namespace ebb::device

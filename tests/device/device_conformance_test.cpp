@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <bit>
+#include <cstring>
 #include <memory>
 #include <string>
 #include <thread>
@@ -195,6 +196,27 @@ TEST_P(DeviceConformance, CopiesOfAnySizeAndAlignmentArrive) {
   ASSERT_TRUE(device->wait(device->fence(Stream::Copy).value()));
   EXPECT_EQ(back, source);
   EXPECT_TRUE(device->copy(Stream::Copy, nullptr, nullptr, 0));
+}
+
+TEST_P(DeviceConformance, PinnedHostMemoryIsCopiedAndLetGo) {
+  const AddressRange range = commit(1);
+  const std::unique_ptr<HostDevice> host = HostDevice::open().value();  // pages as the host pool has them
+  const std::size_t bytes = round_up(page_bytes, host->page_bytes());
+  const AddressRange staging = host->reserve(bytes).value();
+  const Handle memory = host->create(bytes).value();
+  ASSERT_TRUE(host->map(staging.data, std::span(&memory, 1)));
+  ASSERT_TRUE(host->set_access(staging.data, bytes, Access::ReadWrite));
+  ASSERT_TRUE(device->pin(staging.data, bytes));
+  std::memset(staging.data, 5, bytes);
+  ASSERT_TRUE(copy_now(range.data, staging.data, page_bytes));
+  std::memset(staging.data, 0, bytes);
+  ASSERT_TRUE(copy_now(staging.data, range.data, page_bytes));
+  EXPECT_EQ(staging.data[0], std::byte{5});
+  EXPECT_EQ(staging.data[page_bytes - 1], std::byte{5});
+  ASSERT_TRUE(device->unpin(staging.data));
+  ASSERT_TRUE(host->unmap(staging.data, bytes));
+  ASSERT_TRUE(host->release(memory));
+  EXPECT_EQ(host->physical_bytes(), 0u);
 }
 
 TEST_P(DeviceConformance, FillZeroWritesItsRangeAndNothingElse) {

@@ -170,6 +170,16 @@ Status CudaDevice::copy(Stream stream, void* target, const void* source, std::si
   return card_->check(driver().copy(address_of(target), address_of(source), bytes, this->stream(stream)), "copy", bytes);
 }
 
+Status CudaDevice::pin(std::byte* host, std::size_t bytes) {
+  EBB_TRY(card_->enter());
+  return card_->check(driver().host_register(host, bytes, cuda::kRegisterForAllContexts), "pin host memory of", bytes);
+}
+
+Status CudaDevice::unpin(std::byte* host) {
+  EBB_TRY(card_->enter());
+  return card_->check(driver().host_unregister(host), "unpin host memory");
+}
+
 Status CudaDevice::fill_zero(std::byte* address, std::size_t bytes) {
   EBB_TRY(card_->enter());
   if (bytes == 0) return {};

@@ -42,6 +42,8 @@ class CudaDevice final : public Device {
   [[nodiscard]] Result<bool> done(Fence fence) override;
   [[nodiscard]] Status wait(Fence fence) override;
   [[nodiscard]] Status copy(Stream stream, void* target, const void* source, std::size_t bytes) override;
+  [[nodiscard]] Status pin(std::byte* host, std::size_t bytes) override;
+  [[nodiscard]] Status unpin(std::byte* host) override;
   [[nodiscard]] Status fill_zero(std::byte* address, std::size_t bytes) override;
   [[nodiscard]] Status begin_step(Step step) override;
 

@@ -54,6 +54,8 @@ const char* find_all(void* library, Driver& driver) {
   symbols.find(driver.memory_map, "cuMemMap");
   symbols.find(driver.memory_set_access, "cuMemSetAccess");
   symbols.find(driver.memory_unmap, "cuMemUnmap");
+  symbols.find(driver.host_register, "cuMemHostRegister_v2");
+  symbols.find(driver.host_unregister, "cuMemHostUnregister");
   symbols.find(driver.stream_create, "cuStreamCreate");
   symbols.find(driver.stream_destroy, "cuStreamDestroy_v2");
   symbols.find(driver.stream_synchronize, "cuStreamSynchronize");

@@ -35,6 +35,8 @@ inline constexpr unsigned kStreamNonBlocking = 1;      // CU_STREAM_NON_BLOCKING
 inline constexpr unsigned kEventWithTiming = 0;        // CU_EVENT_DEFAULT
 inline constexpr unsigned kEventWithoutTiming = 2;     // CU_EVENT_DISABLE_TIMING
 
+inline constexpr unsigned kRegisterForAllContexts = 1;  // CU_MEMHOSTREGISTER_PORTABLE
+
 /// CUmemLocation
 struct Location {
   int type = 1;  // CU_MEM_LOCATION_TYPE_DEVICE
@@ -89,6 +91,9 @@ struct Driver {
   Code (*memory_set_access)(Address address, std::size_t bytes, const AccessDescription* descriptions,
                             std::size_t count);                    // cuMemSetAccess
   Code (*memory_unmap)(Address address, std::size_t bytes);        // cuMemUnmap
+
+  Code (*host_register)(void* host, std::size_t bytes, unsigned flags);  // cuMemHostRegister_v2
+  Code (*host_unregister)(void* host);                             // cuMemHostUnregister
 
   Code (*stream_create)(StreamRef* stream, unsigned flags);        // cuStreamCreate
   Code (*stream_destroy)(StreamRef stream);                        // cuStreamDestroy_v2
