@@ -21,9 +21,13 @@ constexpr std::size_t kLeastChunk = 128;   // smaller steps cost more time than 
 constexpr std::size_t kOwnersNamed = 3;
 constexpr std::size_t kRemediesNamed = 2;
 
-std::string owner_text(const memory::LedgerSnapshot::Entry& entry) {
-  const std::string owner = entry.owner == memory::kEngineOwner ? "the model" : fmt::format("conversation {}", entry.owner);
-  return fmt::format("{} of {}: {}", memory::tag_name(entry.tag), owner, format_bytes(entry.bytes));
+/// What an owner holds on a pool's device.
+std::size_t bytes_of(memory::OwnerId owner, const memory::PagePool& pool) {
+  std::size_t bytes = 0;
+  for (const memory::LedgerSnapshot::Entry& entry : pool.ledger().snapshot().entries) {
+    if (entry.owner == owner && entry.device == pool.ledger_device()) bytes += entry.bytes;
+  }
+  return bytes;
 }
 
 }  // namespace
@@ -35,7 +39,7 @@ Status Reclaimer::with_room(const Asker& asker, const std::function<Status()>& a
   while (!outcome && outcome.error().code == ErrorCode::OutOfMemory && outcome.error().memory) {
     memory::PagePool* pool = engine_.pools->by_ledger(outcome.error().memory->device);
     if (pool == nullptr) return outcome;
-    if (!give_something(*pool, stages.try_emplace(pool, Stage::Pool).first->second, tried))
+    if (!give_something(*pool, asker, stages.try_emplace(pool, Stage::Pool).first->second, tried))
       return tl::unexpected<Error>(refusal(std::move(outcome).error(), *pool, asker, std::move(tried)));
     outcome = attempt();
   }
@@ -48,23 +52,29 @@ void Reclaimer::shrink(memory::PagePool& pool, std::size_t target_bytes, Reason 
   ReceiptScope scope(engine_, Action::Reclaim, reason);
   Stage stage = Stage::Pool;
   std::vector<std::string> tried;
-  while (held() > target_bytes && give_something(pool, stage, tried)) {
+  while (held() > target_bytes && give_something(pool, {}, stage, tried)) {
   }
   static_cast<void>(scope.finish(std::chrono::milliseconds(0)));
 }
 
-bool Reclaimer::give_something(memory::PagePool& pool, Stage& stage, std::vector<std::string>& tried) {
+bool Reclaimer::give_something(memory::PagePool& pool, const Asker& asker, Stage& stage, std::vector<std::string>& tried) {
   for (; stage != Stage::End; stage = next(stage)) {
     bool gave = false;
     switch (stage) {
       case Stage::Pool:
         gave = free_pages(pool, tried);
         break;
+      case Stage::Surplus:
+        gave = ask_side_owners(pool, asker, Level::Turns, false, tried);
+        break;
       case Stage::Scratch:
         gave = shrink_scratch(tried);
         break;
       case Stage::Record:
         gave = drop_a_record(pool, tried);
+        break;
+      case Stage::SideOwners:
+        gave = ask_side_owners(pool, asker, Level::Full, true, tried);
         break;
       case Stage::Chat:
         gave = put_away_a_chat(pool, tried);
@@ -95,6 +105,21 @@ bool Reclaimer::free_pages(memory::PagePool& pool, std::vector<std::string>& tri
   if (pool.confirm(std::chrono::milliseconds(0)).value_or(true)) return false;
   tried.emplace_back("waited for the driver to take back what was released");
   return pool.confirm(kDriverPatience).value_or(false);
+}
+
+bool Reclaimer::ask_side_owners(memory::PagePool& pool, const Asker& asker, Level level, bool all,
+                                std::vector<std::string>& tried) {
+  for (const auto& [id, owner] : engine_.side_owners) {
+    const std::size_t before = bytes_of(id, pool);
+    if (before == 0 || id == asker.owner) continue;
+    owner->give(level, all);
+    static_cast<void>(pool.drain());
+    const std::size_t after = bytes_of(id, pool);
+    if (after == before) continue;
+    tried.push_back(fmt::format("{} gave back {}", owner->name(), format_bytes(before - after)));
+    return true;
+  }
+  return false;
 }
 
 bool Reclaimer::shrink_scratch(std::vector<std::string>& tried) {
@@ -181,8 +206,11 @@ Error Reclaimer::refusal(Error cause, memory::PagePool& pool, const Asker& asker
   }
   std::ranges::sort(holders, std::ranges::greater{}, &memory::LedgerSnapshot::Entry::bytes);
   if (holders.size() > kOwnersNamed) holders.resize(kOwnersNamed);
-  for (const auto& entry : holders) facts.owners.push_back(owner_text(entry));
-  facts.remedies = engine_.remedies(pool, facts.wanted_bytes, asker.tokens, asker.conversation);
+  for (const auto& entry : holders) {
+    facts.owners.push_back(
+        fmt::format("{} of {}: {}", memory::tag_name(entry.tag), engine_.owner_name(entry.owner), format_bytes(entry.bytes)));
+  }
+  facts.remedies = engine_.remedies(pool, facts.wanted_bytes, asker.tokens, asker.owner);
   if (facts.remedies.size() > kRemediesNamed) facts.remedies.resize(kRemediesNamed);
   facts.later = is_anyone_answering();
   facts.tried = std::move(tried);

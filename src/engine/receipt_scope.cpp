@@ -33,22 +33,23 @@ ReceiptScope::ReceiptScope(Engine::State& engine, Action action, Reason reason, 
 void ReceiptScope::keep_the_rest() {
   for (const memory::LedgerSnapshot::Entry& entry : engine_.pools->ledger().snapshot().entries) {
     if (entry.device == memory::kHostMemory) continue;
-    std::string why = fmt::format("held by owner {}", entry.owner);
+    std::string why = fmt::format("held by {}", engine_.owner_name(entry.owner));
     if (entry.owner == memory::kEngineOwner) why = entry.tag == memory::Tag::Scratch ? "an answer is being written" : "the model is loaded";
-    const std::lock_guard lock(engine_.registry);
-    if (engine_.conversations.contains(entry.owner)) why = fmt::format("conversation {} is open", entry.owner);
+    if (const std::lock_guard lock(engine_.registry); engine_.conversations.contains(entry.owner)) {
+      why = fmt::format("conversation {} is open", entry.owner);
+    }
     receipt_.kept.push_back({std::string(memory::tag_name(entry.tag)), entry.bytes, std::move(why)});
   }
 }
 
 Receipt ReceiptScope::finish(std::chrono::milliseconds patience) {
   receipt_.confirmed = true;
-  keep_the_rest();
   const auto deadline = std::chrono::steady_clock::now() + patience;
   for (memory::PagePool* pool : engine_.pools->all()) {
     if (!pool->drain()) receipt_.confirmed = false;
     pool->trim();
   }
+  keep_the_rest();
   const memory::LedgerSnapshot after = engine_.pools->ledger().snapshot();
   for (Receipt::Device& device : receipt_.devices) {
     memory::PagePool& pool = engine_.pools->pool(device.index);

@@ -45,6 +45,7 @@ Receipt Reclaimer::reclaim(Level level, bool all, Reason reason) {
       if (level == Level::Full || conversation != idle.back()) conversation->cache->drop_record();
     }
   }
+  for (const auto& [id, owner] : engine_.side_owners) owner->give(level, all);
   if (level == Level::Full && all) {
     for (Conversation::State* conversation : idle) {
       if (const Status away = put_away(*conversation); !away) engine_.warn(away.error().message);
@@ -122,6 +123,7 @@ Result<Receipt> Reclaimer::unload(Reason reason) {
   }
   engine_.model->release_scratch();
   engine_.model->unload_weights();
+  for (const auto& [id, owner] : engine_.side_owners) owner->give(Level::Full, true);
   return scope.finish(kPatience);
 }
 

@@ -25,6 +25,18 @@ std::size_t kv_bytes(const Engine::State& engine, const memory::PagePool& pool, 
 
 }  // namespace
 
+memory::OwnerId Engine::State::add(SideOwner& owner) {
+  side_owners.emplace(++last_owner, &owner);
+  return last_owner;
+}
+
+std::string Engine::State::owner_name(memory::OwnerId owner) const {
+  if (owner == memory::kEngineOwner) return "the model";
+  if (const auto found = side_owners.find(owner); found != side_owners.end()) return std::string(found->second->name());
+  const std::lock_guard lock(registry);
+  return fmt::format("{} {}", conversations.contains(owner) ? "conversation" : "owner", owner);
+}
+
 std::vector<std::string> Engine::State::remedies(memory::PagePool& pool, std::size_t wanted_bytes, std::size_t tokens,
                                                  memory::OwnerId asker) const {
   std::vector<std::string> found;
@@ -33,7 +45,7 @@ std::vector<std::string> Engine::State::remedies(memory::PagePool& pool, std::si
     if (entry.device != pool.ledger_device() || entry.owner == memory::kEngineOwner) continue;
     const bool is_kv = entry.tag == memory::Tag::KvGlobal || entry.tag == memory::Tag::KvLocal;
     if (entry.owner == asker) held_by_asker += is_kv ? entry.bytes : 0;
-    else if (entry.bytes >= wanted_bytes)
+    else if (entry.bytes >= wanted_bytes && !side_owners.contains(entry.owner))
       found.push_back(fmt::format("ending conversation {} frees {}", entry.owner, format_bytes(entry.bytes)));
   }
   const std::size_t needed = kv_bytes(*this, pool, kv_options, tokens);

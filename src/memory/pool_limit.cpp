@@ -49,7 +49,10 @@ Status PagePool::settle_unconfirmed() {
     return {};
   }
   EBB_TRY_ASSIGN(const device::MemInfo info, device_.mem_info());
-  const std::size_t held_bytes = static_cast<std::size_t>(now_.created_pages - now_.released_pages) * page_bytes_;
+  // By the ledger, which also knows what no pool gave, such as captured graphs.
+  const LedgerSnapshot snapshot = ledger_.snapshot();
+  const LedgerSnapshot::Device& sums = snapshot.devices[ledger_device_];
+  const std::size_t held_bytes = sums.owned_bytes + sums.pooled_bytes;
   unconfirmed_bytes_ = std::min(unconfirmed_bytes_, info.ours_bytes - std::min(info.ours_bytes, held_bytes));
   return {};
 }

@@ -19,6 +19,7 @@
 #include "engine/internal/device_pools.h"
 #include "engine/internal/keeper.h"
 #include "engine/internal/reclaimer.h"
+#include "engine/internal/side_owner.h"
 #include "memory/ledger.h"
 #include "model/model.h"
 #include "tokenizer/tokenizer.h"
@@ -41,6 +42,7 @@ struct Engine::State {
   std::mutex step;
   std::unique_ptr<Reclaimer> reclaimer;  // its members need `step`
   memory::OwnerId last_owner = memory::kEngineOwner;
+  std::map<memory::OwnerId, SideOwner*> side_owners;  // complete before the first answer; not owned
   std::uint64_t turn_count = 0;  // answers given
   std::uint64_t use_count = 0;   // orders conversations by last use
 
@@ -56,6 +58,10 @@ struct Engine::State {
   /// What would help a refused growth to `tokens` on `pool`, cheapest first. `step` is held.
   [[nodiscard]] std::vector<std::string> remedies(memory::PagePool& pool, std::size_t wanted_bytes, std::size_t tokens,
                                                   memory::OwnerId asker) const;
+  /// The id under which `owner` holds memory from now on.
+  [[nodiscard]] memory::OwnerId add(SideOwner& owner);
+  /// For people: "the model", "conversation 3", "the vision tower".
+  [[nodiscard]] std::string owner_name(memory::OwnerId owner) const;
   /// Scratch of the largest step on `pool`, in whole pages.
   [[nodiscard]] std::size_t step_bytes(const memory::PagePool& pool) const;
   void warn(std::string text) {

@@ -20,7 +20,7 @@ namespace ebb::engine {
 
 /// Who asks for room, for what a refusal says.
 struct Asker {
-  std::uint64_t conversation = 0;  // 0: the engine itself
+  std::uint64_t owner = 0;         // a conversation or a side owner; 0: the engine itself
   std::size_t tokens = 0;          // that the conversation shall hold
 };
 
@@ -55,14 +55,16 @@ class Reclaimer {
 
  private:
   /// What can be given up, in this order.
-  enum class Stage : std::uint8_t { Pool, Scratch, Record, Chat, Layer, End };
+  enum class Stage : std::uint8_t { Pool, Surplus, Scratch, Record, SideOwners, Chat, Layer, End };
 
   [[nodiscard]] static Stage next(Stage stage) { return static_cast<Stage>(static_cast<int>(stage) + 1); }
 
   [[nodiscard]] Status put_away(Conversation::State& conversation);
   /// Gives up the next thing on `pool`'s device and says so in `tried`; false when nothing is left.
-  [[nodiscard]] bool give_something(memory::PagePool& pool, Stage& stage, std::vector<std::string>& tried);
+  [[nodiscard]] bool give_something(memory::PagePool& pool, const Asker& asker, Stage& stage, std::vector<std::string>& tried);
   [[nodiscard]] bool free_pages(memory::PagePool& pool, std::vector<std::string>& tried);
+  [[nodiscard]] bool ask_side_owners(memory::PagePool& pool, const Asker& asker, Level level, bool all,
+                                     std::vector<std::string>& tried);
   [[nodiscard]] bool shrink_scratch(std::vector<std::string>& tried);
   [[nodiscard]] bool drop_a_record(const memory::PagePool& pool, std::vector<std::string>& tried);
   [[nodiscard]] bool put_away_a_chat(const memory::PagePool& pool, std::vector<std::string>& tried);
