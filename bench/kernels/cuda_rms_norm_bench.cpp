@@ -81,40 +81,42 @@ double median_us(device::CudaDevice& device, Launch launch) {
   return static_cast<double>(times[kRounds / 2]) * 1000;
 }
 
+/// range(2): 0 the norm alone, 1 with the residual before it, which moves twice the bytes.
 void cuda_rms_norm(benchmark::State& state) {
   Card* const opened = card(state);
   if (opened == nullptr) return;
   const auto rows = static_cast<std::size_t>(state.range(0));
   const auto cols = static_cast<std::size_t>(state.range(1));
+  const bool with_residual = state.range(2) != 0;
   const std::size_t bytes = rows * cols * sizeof(float);
-  const auto* const x = reinterpret_cast<const float*>(opened->arena);
-  auto* const y = reinterpret_cast<float*>(opened->arena + kArenaBytes / 2);
-  const auto* const w = reinterpret_cast<const float*>(opened->arena + kArenaBytes / 2 - kMiB);
+  const auto array = [&](std::size_t idx) { return reinterpret_cast<float*>(opened->arena + idx * (kArenaBytes / 4)); };
+  const float* const w = array(1) - kMiB / sizeof(float);
+  if (bytes > kArenaBytes / 4 - kMiB) return state.SkipWithError("the arrays overlap");
   auto norm = kernels::cuda::RmsNorm::find(*opened->code);
   if (!norm) return state.SkipWithError(norm.error().message.c_str());
   for (auto _ : state) {
     const double norm_us = median_us(*opened->device, [&] {
-      return norm->run(device::Stream::Compute, x, w, 1e-6f, rows, cols, y).has_value();
+      return (with_residual
+                  ? norm->run_residual(device::Stream::Compute, array(0), array(1), w, w, 1e-6f, rows, cols, array(2))
+                  : norm->run(device::Stream::Compute, array(0), w, 1e-6f, rows, cols, array(2)))
+          .has_value();
     });
     const double copy_us = median_us(*opened->device, [&] {
-      return opened->device->copy(device::Stream::Compute, y, x, bytes).has_value();
+      for (std::size_t i = 0; i <= static_cast<std::size_t>(with_residual); ++i) {
+        if (!opened->device->copy(device::Stream::Compute, array(2 + i), array(i), bytes)) return false;
+      }
+      return true;
     });
     state.SetIterationTime(norm_us * 1e-6);
     state.counters["norm_us"] = norm_us;
     state.counters["copy_us"] = copy_us;
-    state.counters["GB_per_s"] = 2.0 * static_cast<double>(bytes) / norm_us / 1000;
+    state.counters["GB_per_s"] = (with_residual ? 4.0 : 2.0) * static_cast<double>(bytes) / norm_us / 1000;
     state.counters["percent_of_copy"] = copy_us / norm_us * 100;
   }
 }
 BENCHMARK(cuda_rms_norm)
-    ->ArgNames({"rows", "cols"})
-    ->Args({1, 3840})
-    ->Args({64, 3840})
-    ->Args({2048, 3840})
-    ->Args({65536, 3840})
-    ->Args({131072, 1152})
-    ->Args({131072, 640})
-    ->Args({65536, 5376})
+    ->ArgNames({"rows", "cols", "residual"})
+    ->ArgsProduct({{1, 64, 2048, 32768}, {640, 1152, 2560, 3840, 5376}, {0, 1}})
     ->Iterations(1)
     ->UseManualTime()
     ->Unit(benchmark::kMicrosecond);

@@ -94,6 +94,49 @@ TEST_P(CudaRmsNorm, EqualsTheCpuForAnyWidthAndAlignment) {
   }
 }
 
+/// In double precision.
+std::vector<double> reference(const std::vector<float>& x, const std::vector<float>& w, std::size_t rows) {
+  const std::size_t cols = w.size();
+  std::vector<double> y(x.size());
+  for (std::size_t r = 0; r < rows; ++r) {
+    double sum = 0;
+    for (std::size_t c = 0; c < cols; ++c) sum += static_cast<double>(x[r * cols + c]) * static_cast<double>(x[r * cols + c]);
+    const double inverse = 1.0 / std::sqrt(sum / static_cast<double>(cols) + static_cast<double>(kEps));
+    for (std::size_t c = 0; c < cols; ++c)
+      y[r * cols + c] = static_cast<double>(x[r * cols + c]) * inverse * static_cast<double>(w[c]);
+  }
+  return y;
+}
+
+// The added branch has rms_norm_error, the add one rounding more (or one less, where it is fused with a product); what comes
+// next is held against what was stored.
+TEST_P(CudaRmsNorm, ResidualFormAddsTheNormedBranchThenNorms) {
+  const std::size_t cols = GetParam();
+  constexpr std::size_t kRows = 5;
+  const std::vector<float> x = random_floats(kRows * cols, 5, 1e4f);
+  const std::vector<float> branch = random_floats(kRows * cols, 6, 1e-3f);
+  const std::vector<float> w_post = random_floats(cols, 7, 50.0f);
+  const std::vector<float> w_next = random_floats(cols, 8);
+  const std::vector<double> normed = reference(branch, w_post, kRows);
+  const double unit_roundings = cuda::rms_norm_error(cols) * 0x1p-24;
+  for (const std::size_t skew : {0u, 1u}) {
+    SCOPED_TRACE(skew);
+    float* const at_x = upload(x, skew);
+    float* const at_y = upload(std::vector<float>(x.size(), kPoison), skew);
+    ASSERT_TRUE(cuda::RmsNorm::find(*code).value().run_residual(device::Stream::Compute, at_x, upload(branch, skew),
+                                                                upload(w_post, skew), upload(w_next, skew), kEps, kRows, cols,
+                                                                at_y));
+    const std::vector<float> added = download(at_x, x.size());
+    const std::vector<float> y = download(at_y, x.size());
+    const std::vector<double> expected = reference(added, w_next, kRows);
+    for (std::size_t i = 0; i < y.size(); ++i) {
+      const double sum = static_cast<double>(x[i]) + normed[i];
+      ASSERT_NEAR(static_cast<double>(added[i]), sum, 1.01 * (unit_roundings * std::abs(normed[i]) + 0x1p-24 * std::abs(sum)));
+      ASSERT_NEAR(static_cast<double>(y[i]), expected[i], 1.01 * unit_roundings * std::abs(expected[i]));
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Widths, CudaRmsNorm,
                          testing::Values(1, 7, 16, 17, 72, 256, 640, 1024, 1028, 1152, 2560, 3840, 5376, 8192, 8196, 21504));
 

@@ -26,17 +26,29 @@ class RmsNorm {
   /// `code` outlives the object.
   [[nodiscard]] static Result<RmsNorm> find(const LoadedCode& code);
 
-  /// Shape   x, y [rows, cols] f32 (may be the same), w [cols] f32, all addresses of the device; rows < 2^31.
+  /// Shape   x, y [rows, cols] f32 (may be the same), w [cols] f32, all addresses of the device; rows, cols < 2^31.
   /// Errors  DeviceLost; Io when the driver refuses the launch.
   [[nodiscard]] Status run(device::Stream stream, const float* x, const float* w, float eps, std::size_t rows, std::size_t cols,
                            float* y) const;
 
+  /// The end of a branch and the start of the next: x += RMSNorm(branch; w_post), then y = RMSNorm(x; w_next).
+  /// Shape   x, branch, y [rows, cols] f32, y none of the others; w_post, w_next [cols] f32. Errors: as run().
+  [[nodiscard]] Status run_residual(device::Stream stream, float* x, const float* branch, const float* w_post, const float* w_next,
+                                    float eps, std::size_t rows, std::size_t cols, float* y) const;
+
  private:
+  struct ByWidth {
+    std::array<device::cuda::Kernel, 4> vectors{};  // at most 1, 2, 4, 8 vectors of four a thread
+    device::cuda::Kernel any = nullptr;
+  };
+
   explicit RmsNorm(device::CudaDevice& device) : device_(&device) {}
+  [[nodiscard]] Status launch(device::Stream stream, const ByWidth& kernels, bool is_aligned, std::size_t rows, std::size_t cols,
+                              void** arguments) const;
 
   device::CudaDevice* device_;
-  std::array<device::cuda::Kernel, 4> by_vectors_{};  // at most 1, 2, 4, 8 vectors of four a thread
-  device::cuda::Kernel any_ = nullptr;
+  ByWidth norm_;
+  ByWidth residual_;
 };
 
 }  // namespace ebb::kernels::cuda
