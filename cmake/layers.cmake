@@ -26,10 +26,11 @@ function(ebb_layer folder)
   target_link_libraries(ebb_${folder} PUBLIC ${ARG_LINK})
 endfunction()
 
-# ebb_tests(<folder> SOURCES a_test.cpp ... [LINK libraries ...] [LABELS ...])
-# One test program a folder of tests/, each GoogleTest case a CTest case.
+# ebb_tests(<folder> SOURCES a_test.cpp ... [LINK libraries ...] [LABELS ...] [GPU])
+# One test program a folder of tests/, each GoogleTest case a CTest case. With GPU, cases with "cuda" in their name are
+# labelled gpu instead; without a card they skip themselves.
 function(ebb_tests folder)
-  cmake_parse_arguments(ARG "" "" "SOURCES;LINK;LABELS" ${ARGN})
+  cmake_parse_arguments(ARG "GPU" "" "SOURCES;LINK;LABELS" ${ARGN})
   if(NOT ARG_LABELS)
     set(ARG_LABELS unit)
   endif()
@@ -40,8 +41,18 @@ function(ebb_tests folder)
   if(EBB_SANITIZE)
     target_compile_options(ebb_${folder}_tests PRIVATE -O0)  # compiles in half the time; what is tested keeps its -O1
   endif()
+  set(on_a_card "*cuda*:*Cuda*")
+  set(elsewhere "*")
+  if(ARG_GPU)
+    set(elsewhere "-${on_a_card}")
+    gtest_discover_tests(ebb_${folder}_tests
+      DISCOVERY_MODE PRE_TEST
+      TEST_FILTER "${on_a_card}"
+      PROPERTIES LABELS gpu TIMEOUT 600)
+  endif()
   gtest_discover_tests(ebb_${folder}_tests
     DISCOVERY_MODE PRE_TEST
+    TEST_FILTER "${elsewhere}"
     PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT 600)
 endfunction()
 

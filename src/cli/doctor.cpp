@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <array>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/bytes.h"
 #include "cli/arguments.h"
@@ -63,14 +65,28 @@ void examine_machine(const Machine& machine, const Options& options, Findings& f
                                      machine.huge_pages.empty() ? "unknown" : machine.huge_pages));
 }
 
+void list_each(std::string_view name, const std::vector<engine::DeviceListing>& devices, Findings& findings) {
+  for (const engine::DeviceListing& device : devices) {
+    findings.fact(name, fmt::format("{} ({}), {} free of {}, pages of {}", device.name, device.backend,
+                                    format_bytes(device.free_bytes), format_bytes(device.total_bytes),
+                                    format_bytes(device.page_bytes)));
+  }
+}
+
+/// The NVIDIA card that could be used beside the devices that are, or what keeps it from being one.
+void examine_card(const Options& options, Findings& findings) {
+  constexpr std::string_view kCard = "cuda";
+  if (options.engine.devices.find(kCard) != std::string::npos) return;
+  const auto cards = engine::list_devices(std::string(kCard), 0);
+  if (cards) return list_each("card", *cards, findings);
+  if (cards.error().code != ErrorCode::InvalidArgument) findings.fact("card", cards.error().message);  // else EBB_FAKE is set
+}
+
 void examine_devices(const Options& options, Findings& findings) {
   const auto devices = engine::list_devices(options.engine.devices, options.engine.fake_page_bytes);
   if (!devices) return findings.fault("devices", devices.error().message);
-  for (const engine::DeviceListing& device : *devices) {
-    findings.fact("device", fmt::format("{} ({}), {} free of {}, pages of {}", device.name, device.backend,
-                                        format_bytes(device.free_bytes), format_bytes(device.total_bytes),
-                                        format_bytes(device.page_bytes)));
-  }
+  list_each("device", *devices, findings);
+  examine_card(options, findings);
 }
 
 void examine_model(const Options& options, const Machine& machine, Findings& findings) {

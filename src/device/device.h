@@ -43,19 +43,20 @@ struct Fence {
   std::uint64_t value = 0;
 };
 
-/// One instant. total = free + ours + others; where a device is oversubscribed (it shrank, or another program took more
-/// than was left) free is 0 and ours + others pass total.
+/// One instant. total = free + ours + context + others; where a device is oversubscribed (it shrank, or another program took more
+/// than was left) free is 0 and the others pass total.
 struct MemInfo {
   std::size_t total_bytes = 0;
   std::size_t free_bytes = 0;
   std::size_t ours_bytes = 0;
-  std::size_t others_bytes = 0;
+  std::size_t context_bytes = 0;  // the driver's own for this process: context, code, graphs; 0 on host and fake devices
+  std::size_t others_bytes = 0;   // and the context, where the driver does not tell what this process uses
 };
 
 /// The kinds of pass the engine announces with begin_step().
 enum class Step : std::uint8_t { Prefill, Decode, Tower };
 
-enum class Kind : std::uint8_t { Host, Fake };
+enum class Kind : std::uint8_t { Host, Fake, Cuda };
 
 /// Threads  every member is safe from any thread.
 class Device {
@@ -66,12 +67,13 @@ class Device {
   virtual ~Device() = default;
 
   [[nodiscard]] virtual Kind kind() const = 0;
-  /// For people: "cpu", "fake 16.0 GiB".
+  /// For people: "cpu", "fake 16.0 GiB", "cuda:0 NVIDIA H200".
   [[nodiscard]] virtual const std::string& name() const = 0;
   /// The granule: the least size that can be created, mapped and given back; a power of two, constant.
   [[nodiscard]] virtual std::size_t page_bytes() const = 0;
 
-  /// Takes addresses, no memory. Reading or writing them faults.
+  /// Takes addresses, no memory. Reading or writing them faults. What is mapped there is the device's: only the addresses
+  /// of host and fake devices may be read and written by the host itself; a card's are reached through copy().
   /// Errors   OutOfMemory when so many addresses are refused; a smaller wish may be met. DeviceLost.
   [[nodiscard]] virtual Result<AddressRange> reserve(std::size_t bytes) = 0;
   [[nodiscard]] virtual Status free_addresses(AddressRange range) = 0;
@@ -105,6 +107,13 @@ class Device {
   /// stay valid until a later fence of the stream is done; they do not overlap.
   /// Errors   Io: the target's contents are undefined. DeviceLost.
   [[nodiscard]] virtual Status copy(Stream stream, void* target, const void* source, std::size_t bytes) = 0;
+
+  /// Lets copies between this device and host memory run at the bus's speed, beside other work: the system no longer moves
+  /// those pages. Whole pages of the operating system, which stay mapped until unpin(). Copies are right without it, too.
+  /// Errors   OutOfMemory, Io: too much is locked, or the system refuses; copies go on as before. DeviceLost.
+  [[nodiscard]] virtual Status pin(std::byte* /*host*/, std::size_t /*bytes*/) { return {}; }
+  /// `host` is an address that pin() had; no copy of it is under way.
+  [[nodiscard]] virtual Status unpin(std::byte* /*host*/) { return {}; }
 
   /// Writes zeros to committed memory of this device. On return they are what any later work on any stream sees.
   /// Errors   Io: the contents are undefined. DeviceLost.

@@ -84,7 +84,7 @@ void Keeper::yield_to_others(Clock::time_point now) {
     if (engine_.pools->is_host(pool)) continue;  // the operating system shares host memory itself
     const Result<device::MemInfo> info = pool.device().mem_info();
     if (!info) continue;
-    const std::size_t left = info->total_bytes - std::min(info->total_bytes, info->others_bytes);
+    const std::size_t left = info->total_bytes - std::min(info->total_bytes, info->others_bytes + info->context_bytes);
     engine_.pools->set_ceiling(device_idx, left);
     const std::size_t allowed = std::min(left, engine_.pools->budget(device_idx).value_or(left));
     if (pool.stats().held_bytes() <= allowed) continue;

@@ -17,7 +17,17 @@
 namespace ebb::engine {
 namespace {
 
-std::string_view backend_name(device::Kind kind) { return kind == device::Kind::Host ? "host" : "fake"; }
+std::string_view backend_name(device::Kind kind) {
+  switch (kind) {
+    case device::Kind::Host:
+      return "host";
+    case device::Kind::Fake:
+      return "fake";
+    case device::Kind::Cuda:
+      return "cuda";
+  }
+  return "";
+}
 
 bool is_host_tag(memory::Tag tag) { return tag >= memory::Tag::MappedFile; }
 
@@ -78,6 +88,7 @@ MemoryStatus Engine::memory() const {
     entry.free_bytes = seen.driver.free_bytes;
     entry.used_by_us_bytes = seen.driver.ours_bytes;
     entry.others_bytes = seen.driver.others_bytes;
+    entry.context_bytes = seen.driver.context_bytes;
     entry.held_bytes = ledger.owned_bytes + ledger.pooled_bytes;
     entry.pool_bytes = ledger.pooled_bytes;
     entry.retired_bytes = seen.stats.retired_pages * seen.stats.page_bytes;

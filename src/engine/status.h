@@ -18,7 +18,7 @@ namespace ebb::engine {
 struct DeviceStatus {
   std::size_t index = 0;
   std::string name;
-  std::string backend;  // "host", "fake"
+  std::string backend;  // "host", "fake", "cuda"
   std::string uuid;     // the driver's; empty where there is none
   std::size_t total_bytes = 0;
   std::size_t limit_bytes = 0;  // the budget; the total when there is none

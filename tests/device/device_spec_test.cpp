@@ -52,6 +52,10 @@ TEST(DeviceSpec, RefusalsNameTheFaultAndTheRemedy) {
   const Refusal refusals[] = {
       {{"gpu", "", ""}, "-dev gpu: no such device; use cpu"},
       {{"fake:1GiB,cpu", "", ""}, "-dev cpu"},
+      {{"cudas", "", ""}, "-dev cudas: no such device"},
+      {{"cuda:", "", ""}, "\"\" is no card's number; use cuda:0"},
+      {{"cuda:0x1", "", ""}, "\"0x1\" is no card's number"},
+      {{"cuda:-1", "", ""}, "\"-1\" is no card's number"},
       {{"fake:", "", ""}, "is not a size"},
       {{"fake:lots", "", ""}, "\"lots\" is not a size"},
       {{"fake:4KiB", "64KiB", ""}, "from one page (64.0 KiB)"},

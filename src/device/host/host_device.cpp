@@ -10,7 +10,6 @@
 #include <bit>
 #include <cerrno>
 #include <cstring>
-#include <iterator>
 
 #include "base/bytes.h"
 #include "base/check.h"
@@ -59,7 +58,7 @@ Result<std::unique_ptr<HostDevice>> HostDevice::open(std::size_t page_bytes) {
 HostDevice::HostDevice(int store, std::size_t page_bytes) : store_(store), page_bytes_(page_bytes) {}
 
 HostDevice::~HostDevice() {
-  for (const auto& [address, bytes] : reserved_) ::munmap(address, bytes);
+  for (const auto& [address, bytes] : books_.ranges()) ::munmap(address, bytes);
   ::close(store_);
 }
 
@@ -69,17 +68,15 @@ Result<AddressRange> HostDevice::reserve(std::size_t bytes) {
   if (address == MAP_FAILED) return refused(fmt::format("{} of addresses", format_bytes(bytes)), bytes);
   const std::lock_guard lock(mutex_);
   const AddressRange range{static_cast<std::byte*>(address), bytes};
-  reserved_.emplace(range.data, range.bytes);
+  books_.add_range(range);
   return range;
 }
 
 Status HostDevice::free_addresses(AddressRange range) {
   const std::lock_guard lock(mutex_);
-  const auto found = reserved_.find(range.data);
-  EBB_CHECK(found != reserved_.end() && found->second == range.bytes, "{} bytes were never reserved here", range.bytes);
-  EBB_CHECK(!touches_mapping(range.data, range.bytes), "{} bytes still hold a mapping", range.bytes);
+  books_.check_range_is_free(range);
   ::munmap(range.data, range.bytes);
-  reserved_.erase(found);
+  books_.remove_range(range);
   return {};
 }
 
@@ -96,43 +93,32 @@ Result<Handle> HostDevice::create(std::size_t bytes) {
     }
     store_bytes_ = wanted_bytes;
   }
-  physical_.emplace(offset, Physical{bytes, 0});
+  books_.add_handle(Handle{offset}, bytes);
   return Handle{offset};
 }
 
 Status HostDevice::release(Handle handle) {
   const std::lock_guard lock(mutex_);
-  const auto found = physical_.find(handle.value);
-  EBB_CHECK(found != physical_.end(), "handle {} is not live", handle.value);
-  EBB_CHECK(found->second.mapping_count == 0, "handle {} has {} mappings", handle.value, found->second.mapping_count);
-  const std::size_t bytes = found->second.bytes;
+  const std::size_t bytes = books_.check_handle_is_free(handle);
   // Unmapping alone leaves the pages with the memfd; only a hole gives them back.
   if (::fallocate(store_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(handle.value),
                   static_cast<off_t>(bytes)) != 0)
     return fail(ErrorCode::Io, fmt::format("the operating system did not take back {}: {}", format_bytes(bytes),
                                            std::strerror(errno)));
   extents_.give_back(handle.value, bytes);
-  physical_.erase(found);
+  books_.remove_handle(handle);
   return {};
 }
 
 Status HostDevice::map(std::byte* address, std::span<const Handle> handles) {
   const std::lock_guard lock(mutex_);
-  std::size_t total_bytes = 0;
-  for (const Handle handle : handles) {
-    const auto found = physical_.find(handle.value);
-    EBB_CHECK(found != physical_.end(), "handle {} is not live", handle.value);
-    total_bytes += found->second.bytes;
-  }
-  EBB_CHECK(is_reserved(address, total_bytes), "{} bytes are not inside one reservation", total_bytes);
-  EBB_CHECK(!touches_mapping(address, total_bytes), "{} bytes overlap a mapping", total_bytes);
-
+  const std::size_t total_bytes = books_.check_can_map(address, handles);
   std::byte* target = address;
   for (std::size_t first = 0; first < handles.size();) {
     std::size_t run_bytes = 0;
     std::size_t last = first;  // handles [first, last) lie side by side in the store: one call maps them
     while (last < handles.size() && handles[last].value == handles[first].value + run_bytes)
-      run_bytes += physical_[handles[last++].value].bytes;
+      run_bytes += books_.bytes_of(handles[last++]);
     if (::mmap(target, run_bytes, PROT_NONE, MAP_FIXED | MAP_SHARED, store_,
                static_cast<off_t>(handles[first].value)) == MAP_FAILED) {
       auto error = refused(fmt::format("to map {}", format_bytes(run_bytes)), total_bytes);
@@ -144,19 +130,13 @@ Status HostDevice::map(std::byte* address, std::span<const Handle> handles) {
     first = last;
   }
 
-  target = address;
-  for (const Handle handle : handles) {
-    Physical& physical = physical_[handle.value];
-    ++physical.mapping_count;
-    mappings_.emplace(target, Mapping{physical.bytes, handle});
-    target += physical.bytes;
-  }
+  books_.add_mappings(address, handles);
   return {};
 }
 
 Status HostDevice::set_access(std::byte* address, std::size_t bytes, Access access) {
   const std::lock_guard lock(mutex_);
-  EBB_CHECK(is_mapped_whole(address, bytes), "{} bytes are not whole mappings", bytes);
+  books_.check_is_whole(address, bytes);
   if (::mprotect(address, bytes, protection(access)) != 0)
     return refused(fmt::format("access to {}", format_bytes(bytes)), bytes);
   return {};
@@ -164,14 +144,11 @@ Status HostDevice::set_access(std::byte* address, std::size_t bytes, Access acce
 
 Status HostDevice::unmap(std::byte* address, std::size_t bytes) {
   const std::lock_guard lock(mutex_);
-  EBB_CHECK(is_mapped_whole(address, bytes), "{} bytes are not whole mappings", bytes);
+  books_.check_is_whole(address, bytes);
   if (::mmap(address, bytes, PROT_NONE, MAP_FIXED | kReservedFlags, -1, 0) == MAP_FAILED)
     return fail(ErrorCode::Io,
                 fmt::format("the operating system did not unmap {}: {}", format_bytes(bytes), std::strerror(errno)));
-  const auto first = mappings_.find(address);
-  const auto last = mappings_.lower_bound(address + bytes);
-  for (auto mapping = first; mapping != last; ++mapping) --physical_[mapping->second.handle.value].mapping_count;
-  mappings_.erase(first, last);
+  books_.remove_mappings(address, bytes);
   return {};
 }
 
@@ -211,33 +188,12 @@ std::size_t HostDevice::physical_bytes() const {
 
 std::size_t HostDevice::live_handles() const {
   const std::lock_guard lock(mutex_);
-  return physical_.size();
+  return books_.handle_count();
 }
 
 std::size_t HostDevice::live_mappings() const {
   const std::lock_guard lock(mutex_);
-  return mappings_.size();
-}
-
-bool HostDevice::is_reserved(std::byte* address, std::size_t bytes) const {
-  const auto after = reserved_.upper_bound(address);
-  if (after == reserved_.begin() || bytes == 0) return false;
-  const auto& [start, reserved_bytes] = *std::prev(after);
-  return address + bytes <= start + reserved_bytes;
-}
-
-bool HostDevice::is_mapped_whole(std::byte* address, std::size_t bytes) const {
-  std::byte* expected = address;
-  for (auto mapping = mappings_.find(address);
-       mapping != mappings_.end() && mapping->first == expected && expected < address + bytes; ++mapping)
-    expected += mapping->second.bytes;
-  return bytes != 0 && expected == address + bytes;
-}
-
-bool HostDevice::touches_mapping(std::byte* address, std::size_t bytes) const {
-  const auto next = mappings_.lower_bound(address);
-  if (next != mappings_.end() && next->first < address + bytes) return true;
-  return next != mappings_.begin() && std::prev(next)->first + std::prev(next)->second.bytes > address;
+  return books_.mappings().size();
 }
 
 }  // namespace ebb::device

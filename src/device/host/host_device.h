@@ -4,14 +4,13 @@
 // Memory appears at first touch; streams are the caller's own order, so every fence is done when it is made.
 #pragma once
 
-#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
-#include <unordered_map>
 
 #include "device/device.h"
 #include "device/internal/extents.h"
+#include "device/internal/mapping_books.h"
 
 namespace ebb::device {
 
@@ -50,20 +49,7 @@ class HostDevice final : public Device {
   [[nodiscard]] std::size_t live_mappings() const;
 
  private:
-  struct Physical {
-    std::size_t bytes = 0;
-    std::size_t mapping_count = 0;
-  };
-  struct Mapping {
-    std::size_t bytes = 0;
-    Handle handle;
-  };
-
   HostDevice(int store, std::size_t page_bytes);
-
-  [[nodiscard]] bool is_reserved(std::byte* address, std::size_t bytes) const;
-  [[nodiscard]] bool is_mapped_whole(std::byte* address, std::size_t bytes) const;
-  [[nodiscard]] bool touches_mapping(std::byte* address, std::size_t bytes) const;
 
   const int store_;  // the memfd; a handle's value is its offset in it
   const std::size_t page_bytes_;
@@ -72,9 +58,7 @@ class HostDevice final : public Device {
   mutable std::mutex mutex_;  // guards all below
   Extents extents_;
   std::size_t store_bytes_ = 0;
-  std::unordered_map<std::uint64_t, Physical> physical_;
-  std::map<std::byte*, std::size_t> reserved_;
-  std::map<std::byte*, Mapping> mappings_;
+  MappingBooks books_;
 };
 
 }  // namespace ebb::device
