@@ -103,16 +103,17 @@ void KvCache::copy_row(const kernels::KvView& from, std::size_t from_pos, const 
   }
 }
 
-void KvCache::keep_leaving(std::size_t layer_idx, const kernels::KvView& fresh, std::size_t first_pos, std::size_t rows) {
-  if (config_.global[layer_idx] || record_ranges_.empty()) return;
-  const std::size_t leaving_end = left_windows(first_pos + rows);
-  std::size_t leaving = left_windows(first_pos);
-  if (leaving_end > options_.rewind_tokens) leaving = std::max(leaving, leaving_end - options_.rewind_tokens);
-  const kernels::KvView ring = layer(layer_idx);
+std::array<kernels::RowsCopy, 2> KvCache::leaving(std::size_t layer_idx, const kernels::KvView& fresh, std::size_t first_pos,
+                                                  std::size_t rows) const {
+  if (config_.global[layer_idx] || record_ranges_.empty()) return {};
+  const std::size_t end = left_windows(first_pos + rows);
+  std::size_t first = left_windows(first_pos);
+  if (end > options_.rewind_tokens) first = std::max(first, end - options_.rewind_tokens);
   const kernels::KvView kept = record(layer_idx);
-  for (std::size_t pos = leaving; pos < leaving_end; ++pos) {
-    copy_row(pos < first_pos ? ring : fresh, pos, kept, pos - record_base_);
-  }
+  const auto rows_of = [&](const kernels::KvView& from, std::size_t from_pos, std::size_t to_pos) {
+    return kernels::RowsCopy{from, kept, from_pos, to_pos - std::min(from_pos, to_pos), record_base_, config_.kv_heads, config_.head_dim};
+  };
+  return {rows_of(layer(layer_idx), first, std::min(first_pos, end)), rows_of(fresh, std::max(first, first_pos), end)};
 }
 
 void KvCache::abandon(std::size_t rows, std::size_t layer_count) {

@@ -8,6 +8,7 @@
 //           0010-kv-parking.md.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -16,6 +17,7 @@
 
 #include "base/error.h"
 #include "kernels/attention.h"
+#include "kernels/ops.h"
 #include "memory/ledger.h"
 #include "memory/region.h"
 #include "model/config.h"
@@ -85,13 +87,16 @@ class KvCache {
   [[nodiscard]] Status reserve(std::size_t count);
   /// Where a layer's keys and values are. Valid until the next call that changes the cache's size or place.
   [[nodiscard]] kernels::KvView layer(std::size_t layer_idx) const;
-  /// Before positions [first_pos, first_pos + rows) of a windowed layer are stored: keeps what they will overwrite.
-  /// `fresh` holds those positions themselves, some of which may leave the window at once.
-  void keep_leaving(std::size_t layer_idx, const kernels::KvView& fresh, std::size_t first_pos, std::size_t rows);
+  /// What to copy, by whoever stores the rows, before positions [first_pos, first_pos + rows) of a layer are stored: the rows
+  /// that they will push out of the window, from the ring and from `fresh`, which holds those positions themselves.
+  [[nodiscard]] std::array<kernels::RowsCopy, 2> leaving(std::size_t layer_idx, const kernels::KvView& fresh,
+                                                         std::size_t first_pos, std::size_t rows) const;
   /// Undoes a step that was cut short after layers [0, layer_count) had stored `rows` rows past length(): windows are filled
   /// again from the record, and pages go back. A record of fewer rewind tokens than the step overwrote loses the
   /// conversation, as reserve() says.
   void abandon(std::size_t rows, std::size_t layer_count);
+  /// Gives up everything after a step that ended at an unknown place: the conversation is lost, as reserve() says.
+  void lose();
   /// All layers hold `count` more tokens now.
   void advance(std::size_t count);
 
@@ -170,7 +175,6 @@ class KvCache {
   [[nodiscard]] Status take_front(std::size_t range_idx, const Range& source, std::size_t tokens, CopyBatch& copies);
   /// Own copies of what is shared at and after the next token's page. Errors: as reserve().
   [[nodiscard]] Status own_end();
-  void lose();
 
   [[nodiscard]] Status open_parked(std::size_t tokens);
   void drop_parked();

@@ -20,6 +20,7 @@ Model::Model(Config config, const Placement& placement, const ModelOptions& opti
       max_chunk_tokens_(options.chunk_tokens),
       store_(store),
       threads_(options.threads),
+      host_ops_(kernels::host_ops(threads_, options.arithmetic)),
       layers_(config_.layers) {}
 
 Model::~Model() { unload_weights(); }
@@ -70,6 +71,7 @@ Status Model::add_homes() {
     }
     EBB_TRY_ASSIGN(Scratch scratch, Scratch::reserve(pool, config_, options_, &pool == placement_.output));
     homes_.push_back(std::move(scratch));
+    home_ops_.push_back(host_ops_.get());
     return homes_.size() - 1;
   };
   for (std::size_t layer_idx = 0; layer_idx < config_.layers; ++layer_idx) {

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "kernels/attention.h"
+#include "kernels/ops.h"
 #include "memory/region.h"
 #include "model/config.h"
 #include "model/model_options.h"
@@ -41,6 +42,8 @@ struct Buffers {
   std::byte* attention_workspace = nullptr;
   std::byte* fresh_k = nullptr;  // K and V of the chunk in the cache's types
   std::byte* fresh_v = nullptr;
+
+  [[nodiscard]] kernels::ProductWorkspace products() const { return {input_workspace, matmul_workspace}; }
 };
 
 class Scratch {

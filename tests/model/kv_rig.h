@@ -164,11 +164,13 @@ class KvRig {
     fresh.k = k.data();
     fresh.v = v.data();
     store_rows(fresh, layer_idx, first_pos, first_pos + rows, salt);
-    cache.keep_leaving(layer_idx, fresh, first_pos, rows);
+    for (const kernels::RowsCopy& copy : cache.leaving(layer_idx, fresh, first_pos, rows)) must(ops_->copy_rows(copy));
     const kernels::KvView view = cache.layer(layer_idx);
     store_rows(view, layer_idx, first_pos + rows - std::min(rows, view.slots), first_pos + rows, salt);
   }
 
+  kernels::ThreadPool threads_{1};
+  std::unique_ptr<kernels::Ops> ops_ = kernels::host_ops(threads_, kernels::Arithmetic::Exact);
   model::Config config_;
   std::vector<std::unique_ptr<device::FakeDevice>> devices_;
   memory::Ledger ledger_;
