@@ -15,6 +15,7 @@
 #include "base/tensor_view.h"
 #include "kernels/attention.h"
 #include "kernels/matmul.h"
+#include "kernels/rows_copy.h"
 #include "kernels/thread_pool.h"
 
 namespace ebb::kernels {
@@ -23,17 +24,6 @@ namespace ebb::kernels {
 struct ProductWorkspace {
   std::byte* input = nullptr;
   std::byte* panels = nullptr;
-};
-
-/// Rows of K and V of `count` positions, from one view to another of equal types: position p of `from` is p - shift of `to`.
-struct RowsCopy {
-  KvView from;
-  KvView to;
-  std::size_t first_pos = 0;
-  std::size_t count = 0;
-  std::size_t shift = 0;
-  std::size_t kv_heads = 0;
-  std::size_t head_dim = 0;
 };
 
 class Ops {
@@ -62,6 +52,8 @@ class Ops {
   [[nodiscard]] virtual Status copy_rows(const RowsCopy& copy) = 0;
   [[nodiscard]] virtual Status attention(const AttentionShape& shape, const float* q, std::size_t q_stride, const KvView& past,
                                          const KvView& fresh, float* out, std::byte* workspace) = 0;
+  /// Waits for what is queued; then `count` floats of `data` where the host can read them, until the next op.
+  [[nodiscard]] virtual Result<const float*> on_host(const float* data, std::size_t count) = 0;
 };
 
 /// On the host, with `threads`, which outlive the set. Every op is done when it returns.

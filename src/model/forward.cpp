@@ -83,10 +83,13 @@ Status Model::cross(std::size_t from_idx, std::size_t to_idx, std::size_t first_
   const Buffers& from = homes_[from_idx].buffers();
   const Buffers& to = homes_[to_idx].buffers();
   // The host cannot read a card; a card reads the host and its neighbours.
+  device::Device& source = homes_[from_idx].pool().device();
   device::Device& target = homes_[to_idx].pool().device();
-  device::Device& device = target.kind() == device::Kind::Host ? homes_[from_idx].pool().device() : target;
+  device::Device& device = target.kind() == device::Kind::Host ? source : target;
   const std::size_t first = first_row * config_.hidden;
   const std::size_t bytes = (rows - first_row) * config_.hidden * sizeof(float);
+  EBB_TRY_ASSIGN(const device::Fence computed, source.fence(device::Stream::Compute));
+  EBB_TRY(source.wait(computed));
   EBB_TRY(device.copy(device::Stream::Copy, to.x + first, from.x + first, bytes));
   EBB_TRY(device.copy(device::Stream::Copy, to.normed + first, from.normed + first, bytes));
   EBB_TRY_ASSIGN(const device::Fence fence, device.fence(device::Stream::Copy));
@@ -172,13 +175,13 @@ Status Model::attend(KvCache& cache, std::size_t layer_idx, std::size_t first_ro
 
 Status Model::emit_logits(std::size_t first_row, std::size_t rows, const LogitSink& sink) {
   const Buffers& b = homes_[output_home_idx_].buffers();
+  kernels::Ops& ops = *home_ops_[output_home_idx_];
   for (std::size_t row = first_row; row < rows; row += kLogitRowsPerBlock) {
     const std::size_t count = std::min(kLogitRowsPerBlock, rows - row);
     const std::array head = {kernels::MatmulProduct{head_, b.logits, head_.rows}};
-    EBB_TRY(home_ops_[output_home_idx_]->products(b.normed + row * config_.hidden, count, config_.hidden, head, b.products()));
-    for (std::size_t idx = 0; idx < count; ++idx) {
-      sink(row + idx, std::span<const float>(b.logits + idx * head_.rows, head_.rows));
-    }
+    EBB_TRY(ops.products(b.normed + row * config_.hidden, count, config_.hidden, head, b.products()));
+    EBB_TRY_ASSIGN(const float* logits, ops.on_host(b.logits, count * head_.rows));
+    for (std::size_t idx = 0; idx < count; ++idx) sink(row + idx, std::span<const float>(logits + idx * head_.rows, head_.rows));
   }
   return {};
 }

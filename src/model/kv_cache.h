@@ -103,7 +103,8 @@ class KvCache {
   /// Whether rewind(count) can restore every window.
   [[nodiscard]] bool can_rewind(std::size_t count) const;
   /// Forgets positions from `count` on and gives pages back. can_rewind(count) must hold. A parked cache is rewound where
-  /// it lies and stays parked. Never fails.
+  /// it lies and stays parked.
+  /// Errors   Io, DeviceLost of a copy that fills a window again: the conversation is lost, as reserve() says.
   [[nodiscard]] Status rewind(std::size_t count);
   /// Gives the rewind record back: until it has filled again, can_rewind() says no to any cut that a window has passed.
   void drop_record();
@@ -166,12 +167,13 @@ class KvCache {
   void add_contents(const KvRangeLayout& layout, const kernels::KvView& view, std::size_t tokens, bool may_wipe,
                     std::vector<std::span<std::byte>>& spans) const;
   [[nodiscard]] Status resize(std::size_t tokens);
-  void copy_row(const kernels::KvView& from, std::size_t from_pos, const kernels::KvView& to, std::size_t to_pos) const;
   /// Positions [0, left) are outside every window of so many tokens.
   [[nodiscard]] std::size_t left_windows(std::size_t tokens) const { return tokens > window_tokens_ ? tokens - window_tokens_ : 0; }
 
   /// Gives `to` the windows as they were after `tokens` tokens; its rings hold the newer rows of this cache.
-  void restore_windows(std::size_t tokens, const KvCache& to) const;
+  [[nodiscard]] Status restore_windows(std::size_t tokens, const KvCache& to) const;
+  /// Starts to copy positions of one layer from this cache's record to the window of `to`.
+  [[nodiscard]] Status refill(std::size_t layer_idx, const KvCache& to, std::size_t first_pos, std::size_t end_pos, CopyBatch& copies) const;
   [[nodiscard]] Status take_front(std::size_t range_idx, const Range& source, std::size_t tokens, CopyBatch& copies);
   /// Own copies of what is shared at and after the next token's page. Errors: as reserve().
   [[nodiscard]] Status own_end();

@@ -51,24 +51,17 @@ class HostOps final : public Ops {
     return {};
   }
   Status copy_rows(const RowsCopy& copy) override {
-    const std::size_t k_bytes = kv_row_bytes(copy.to.types.k, copy.head_dim);
-    const std::size_t v_bytes = kv_row_bytes(copy.to.types.v, copy.head_dim);
-    for (std::size_t pos = copy.first_pos; pos < copy.first_pos + copy.count; ++pos) {
-      const std::size_t to_pos = pos - copy.shift;
-      for (std::size_t head = 0; head < copy.kv_heads; ++head) {
-        std::memcpy(copy.to.k + copy.to.offset_k(head, to_pos, copy.head_dim),
-                    copy.from.k + copy.from.offset_k(head, pos, copy.head_dim), k_bytes);
-        std::memcpy(copy.to.v + copy.to.offset_v(head, to_pos, copy.head_dim),
-                    copy.from.v + copy.from.offset_v(head, pos, copy.head_dim), v_bytes);
-      }
-    }
-    return {};
+    return for_each_piece(copy, [](std::byte* to, const std::byte* from, std::size_t bytes) -> Status {
+      std::memcpy(to, from, bytes);
+      return {};
+    });
   }
   Status attention(const AttentionShape& shape, const float* q, std::size_t q_stride, const KvView& past, const KvView& fresh,
                    float* out, std::byte* workspace) override {
     kernels::attention(threads_, shape, q, q_stride, past, fresh, out, workspace);
     return {};
   }
+  Result<const float*> on_host(const float* data, std::size_t /*count*/) override { return data; }
 
  private:
   ThreadPool& threads_;
