@@ -219,6 +219,11 @@ TEST(Graphs, AreInTheBudget) {
   EXPECT_LE(fake(*engine).status().ours_peak_bytes, limit);
 }
 
+/// Malloc's own count, 0 under a sanitizer, which has its own allocator. Chunks that wait in a thread's cache count as in
+/// use, so single ones come and go; one that is lost each time adds its least size each time.
+std::size_t heap_bytes() { return mallinfo2().uordblks; }
+constexpr std::size_t kLeastChunk = 32;
+
 // M2: pictures one after the other are flat, on the device and on the heap.
 TEST(Pictures, LeaveNothingBehind) {
   const auto engine = must(Engine::open(small_steps()));
@@ -232,16 +237,15 @@ TEST(Pictures, LeaveNothingBehind) {
       conversation->reset();
       engine->reclaim(Level::Answer);
     }
-    const std::size_t live = mallinfo2().uordblks;  // 0 under a sanitizer, which has its own allocator
     if (request == 2) {
       floor = used(*engine);
-      heap = live;
+      heap = heap_bytes();
     }
     if (request > 2) {
       ASSERT_EQ(used(*engine), floor) << request;
-      ASSERT_EQ(live, heap) << request;
     }
   }
+  EXPECT_LT(heap_bytes(), heap + 50 * kLeastChunk);
   EXPECT_EQ(tower.runs(), 53U);
 }
 
@@ -262,11 +266,9 @@ TEST(Pictures, LeaveNothingThroughLoadAndUnload) {
     EXPECT_TRUE(receipt.confirmed);
     ASSERT_EQ(used(*engine), 0U) << cycle;
     must(engine->load());
-    if (cycle == 2) heap = mallinfo2().uordblks;
-    if (cycle > 2) {
-      ASSERT_EQ(mallinfo2().uordblks, heap) << cycle;
-    }
+    if (cycle == 2) heap = heap_bytes();
   }
+  EXPECT_LT(heap_bytes(), heap + 17 * kLeastChunk);
   EXPECT_EQ(tower.runs(), 20U);  // the first cycle found the rows, each later one came after an unload
 }
 
