@@ -1,0 +1,435 @@
+// Attention on a card. Keys are cut into segments of 128 at absolute multiples; a block sums up one segment for up to kQueries
+// query heads of one kv head, then attention_merge adds a query's segments in a fixed order. No sum depends on which queries
+// share a block or a launch, so a token has the same bits in any batch. Called through kernels/cuda/attention.h.
+// Scores: a lane has 8 columns of a row (16 bytes of a half), then lanes add as a tree. All explicit fmaf: contraction must
+// not differ between instances.
+
+#include "kernels/cuda/kv_place.h"
+
+namespace {
+
+using namespace ebb::kernels::cuda;
+
+constexpr int kThreads = kAttentionThreads;
+constexpr int kWarps = kThreads / 32;
+constexpr int kWarpKeys = kKvSegment / kWarps;
+constexpr int kColumns = 8;  // of a lane
+constexpr unsigned kAll = 0xffffffffu;
+
+__host__ __device__ constexpr int least(int a, int b) { return a < b ? a : b; }
+
+/// Eight columns of a row as they lie in memory, and as numbers times a scale.
+template <unsigned kKind>
+struct Columns {
+  static constexpr bool kHasScale = false;
+  uint4 bits = {0, 0, 0, 0};
+  __device__ void load(const char* row, unsigned chunk, unsigned) {
+    bits = __ldg(reinterpret_cast<const uint4*>(row) + chunk);
+  }
+  __device__ void numbers(float (&x)[kColumns]) const {
+    const unsigned words[4] = {bits.x, bits.y, bits.z, bits.w};
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      if constexpr (kKind == kKindBf16) {
+        x[2 * i] = __uint_as_float(words[i] << 16);
+        x[2 * i + 1] = __uint_as_float(words[i] & 0xffff0000u);
+      } else {
+        asm("{.reg .f16 l, h; mov.b32 {l, h}, %2; cvt.f32.f16 %0, l; cvt.f32.f16 %1, h;}"
+            : "=f"(x[2 * i]), "=f"(x[2 * i + 1])
+            : "r"(words[i]));
+      }
+    }
+  }
+  __device__ float scale() const { return 1; }
+};
+
+template <>
+struct Columns<kKindF32> {
+  static constexpr bool kHasScale = false;
+  float4 low = {0, 0, 0, 0};
+  float4 high = {0, 0, 0, 0};
+  __device__ void load(const char* row, unsigned chunk, unsigned) {
+    low = __ldg(reinterpret_cast<const float4*>(row) + 2 * chunk);
+    high = __ldg(reinterpret_cast<const float4*>(row) + 2 * chunk + 1);
+  }
+  __device__ void numbers(float (&x)[kColumns]) const {
+    x[0] = low.x, x[1] = low.y, x[2] = low.z, x[3] = low.w;
+    x[4] = high.x, x[5] = high.y, x[6] = high.z, x[7] = high.w;
+  }
+  __device__ float scale() const { return 1; }
+};
+
+/// Q8_0 and Q4_0: a half as scale, then bytes. Blocks begin at even addresses, so the eight bytes of a lane are read in words
+/// that cover them and shifted into place.
+struct BlockBytes {
+  static constexpr bool kHasScale = true;
+  unsigned low = 0;
+  unsigned high = 0;
+  unsigned short scale_bits = 0;
+  __device__ void load_bytes(const char* block, unsigned offset, unsigned in_words) {
+    scale_bits = __ldg(reinterpret_cast<const unsigned short*>(block));
+    const char* const from = block + 2 + offset;
+    if (in_words != 0) {
+      const unsigned shift = static_cast<unsigned>(reinterpret_cast<unsigned long long>(from) & 2u) * 8;
+      const auto* const words = reinterpret_cast<const unsigned*>(from - shift / 8);
+      const unsigned first = __ldg(words);
+      const unsigned second = __ldg(words + 1);
+      const unsigned third = __ldg(words + (shift != 0 ? 2 : 1));
+      low = __funnelshift_r(first, second, shift);
+      high = __funnelshift_r(second, third, shift);
+    } else {
+      const auto* const halves = reinterpret_cast<const unsigned short*>(from);
+      low = __ldg(halves) | static_cast<unsigned>(__ldg(halves + 1)) << 16;
+      high = __ldg(halves + 2) | static_cast<unsigned>(__ldg(halves + 3)) << 16;
+    }
+  }
+  __device__ float scale() const {
+    float value;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(scale_bits));
+    return value;
+  }
+  /// Bytes as floats less `bias`: a byte under the exponent of 2^23 is 2^23 and the byte.
+  __device__ static void bytes_to_floats(unsigned bytes, float bias, float* x) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) x[i] = __uint_as_float(__byte_perm(bytes, 0x4b000000u, 0x7440u + i)) - (8388608.0f + bias);
+  }
+};
+
+template <>
+struct Columns<kKindQ8> : BlockBytes {
+  __device__ void load(const char* row, unsigned chunk, unsigned in_words) {
+    load_bytes(row + chunk / 4 * 34, chunk % 4 * 8, in_words);
+  }
+  __device__ void numbers(float (&x)[kColumns]) const {
+    bytes_to_floats(low ^ 0x80808080u, 128, x);
+    bytes_to_floats(high ^ 0x80808080u, 128, x + 4);
+  }
+};
+
+template <>
+struct Columns<kKindQ4> : BlockBytes {
+  unsigned nibble = 0;
+  __device__ void load(const char* row, unsigned chunk, unsigned in_words) {
+    load_bytes(row + chunk / 4 * 18, chunk % 2 * 8, in_words);
+    nibble = chunk % 4 / 2 * 4;
+  }
+  __device__ void numbers(float (&x)[kColumns]) const {
+    bytes_to_floats((low >> nibble) & 0x0f0f0f0fu, 8, x);
+    bytes_to_floats((high >> nibble) & 0x0f0f0f0fu, 8, x + 4);
+  }
+};
+
+/// Adds each of kCount values over kDistance * 2 neighbouring lanes, far ones first. A lane keeps kCount / 2 of them after each
+/// step, from `idx` on, as long as there are two.
+template <int kDistance, int kCount>
+__device__ void add_lanes(float* values, int& idx) {
+  if constexpr (kDistance > 0) {
+    if constexpr (kCount > 1) {
+      constexpr int kHalf = kCount / 2;
+      const bool is_upper = (threadIdx.x & kDistance) != 0;
+#pragma unroll
+      for (int i = 0; i < kHalf; ++i) {
+        const float sent = is_upper ? values[i] : values[i + kHalf];
+        const float kept = is_upper ? values[i + kHalf] : values[i];
+        values[i] = kept + __shfl_xor_sync(kAll, sent, kDistance);
+      }
+      idx += is_upper ? kHalf : 0;
+      add_lanes<kDistance / 2, kHalf>(values, idx);
+    } else {
+      values[0] += __shfl_xor_sync(kAll, values[0], kDistance);
+      add_lanes<kDistance / 2, 1>(values, idx);
+    }
+  }
+}
+
+struct Shared {
+  const char* k_rows[kKvSegment];
+  const char* v_rows[kKvSegment];
+};
+
+template <unsigned kKind, int kLanes, int kQueries>
+__host__ __device__ constexpr int keys_a_step() {
+  return least(least(32 / kQueries, kWarpKeys * kLanes / 32), kKind == kKindF32 ? 4 : 8);
+}
+
+/// Scores of this warp's keys: scores[key][query].
+template <unsigned kKind, int kLanes, int kQueries>
+__device__ void score_keys(const char* const* rows, const float (&q)[kQueries][kColumns], bool has_columns, unsigned in_words,
+                           float* scores) {
+  constexpr int kTogether = 32 / kLanes;  // keys that the warp's lanes have at once
+  constexpr int kStep = keys_a_step<kKind, kLanes, kQueries>();
+  const int first = static_cast<int>(threadIdx.x / 32) * kWarpKeys + static_cast<int>(threadIdx.x % 32) / kLanes;
+  for (int step = 0; step < kWarpKeys; step += kStep * kTogether) {
+    Columns<kKind> columns[kStep];
+#pragma unroll
+    for (int j = 0; j < kStep; ++j) {
+      if (has_columns) columns[j].load(rows[first + step + j * kTogether], threadIdx.x % kLanes, in_words);
+    }
+    float sums[kStep * kQueries];
+#pragma unroll
+    for (int j = 0; j < kStep; ++j) {
+      float x[kColumns];
+      columns[j].numbers(x);
+#pragma unroll
+      for (int i = 0; i < kQueries; ++i) {
+        float sum = 0;
+#pragma unroll
+        for (int c = 0; c < kColumns; ++c) sum = fmaf(q[i][c], x[c], sum);
+        sums[j * kQueries + i] = Columns<kKind>::kHasScale ? __fmul_rn(sum, columns[j].scale()) : sum;
+      }
+    }
+    int idx = 0;
+    add_lanes<kLanes / 2, kStep * kQueries>(sums, idx);
+    constexpr int kKept = kStep * kQueries > kLanes ? kStep * kQueries / kLanes : 1;
+#pragma unroll
+    for (int i = 0; i < kKept; ++i) {
+      const int key = first + step + (idx + i) / kQueries * kTogether;
+      scores[key * kQueries + (idx + i) % kQueries] = sums[i];
+    }
+  }
+}
+
+/// Adds weight * value over this warp's keys, in order.
+template <unsigned kKind, int kLanes, int kQueries>
+__device__ void add_values(const char* const* rows, const float* weights, bool has_columns, unsigned in_words,
+                           float (&sums)[kQueries][kColumns]) {
+  constexpr int kTogether = 32 / kLanes;
+  constexpr int kStep = keys_a_step<kKind, kLanes, kQueries>();
+  const int first = static_cast<int>(threadIdx.x / 32) * kWarpKeys + static_cast<int>(threadIdx.x % 32) / kLanes;
+  for (int step = 0; step < kWarpKeys; step += kStep * kTogether) {
+    Columns<kKind> columns[kStep];
+#pragma unroll
+    for (int j = 0; j < kStep; ++j) {
+      if (has_columns) columns[j].load(rows[first + step + j * kTogether], threadIdx.x % kLanes, in_words);
+    }
+#pragma unroll
+    for (int j = 0; j < kStep; ++j) {
+      float x[kColumns];
+      columns[j].numbers(x);
+      const float* const own = weights + (first + step + j * kTogether) * kQueries;
+#pragma unroll
+      for (int i = 0; i < kQueries; ++i) {
+        const float weight = Columns<kKind>::kHasScale ? __fmul_rn(own[i], columns[j].scale()) : own[i];
+#pragma unroll
+        for (int c = 0; c < kColumns; ++c) sums[i][c] = fmaf(weight, x[c], sums[i][c]);
+      }
+    }
+  }
+}
+
+__device__ unsigned oldest_key(const AttentionCall& call, unsigned pos) {
+  return call.window == 0 || pos < call.window ? 0 : pos + 1 - call.window;
+}
+
+/// Where the segment's rows lie; outside [first_key, last_key] the nearest inside. Values are asked for ahead.
+__device__ void find_rows(const AttentionCall& call, unsigned segment, unsigned head, unsigned first_key, unsigned last_key,
+                          Shared& shared) {
+  if (threadIdx.x >= kKvSegment) return;
+  const unsigned pos = min(max(segment * kKvSegment + threadIdx.x, first_key), last_key);
+  const KvPlace& place = pos < call.past_end ? call.past : call.fresh;
+  const unsigned slot = pos % place.slots;
+  const unsigned long long run = slot / place.run_tokens * place.run_stride;
+  const unsigned long long in_run = slot % place.run_tokens;
+  shared.k_rows[threadIdx.x] = place.k + run + head * place.k_head_stride + in_run * call.k_row_bytes;
+  const char* const v = place.v + run + head * place.v_head_stride + in_run * call.v_row_bytes;
+  shared.v_rows[threadIdx.x] = v;
+  for (unsigned at = 0; at < call.v_row_bytes; at += 128) asm volatile("prefetch.global.L2 [%0];" ::"l"(v + at));
+}
+
+/// Scores become weights: powers of two below the largest score that the query sees. Warps take queries in turn.
+template <int kQueries>
+__device__ void weigh(const AttentionCall& call, unsigned segment, unsigned first_query, unsigned head, float* scores) {
+  const unsigned lane = threadIdx.x % 32;
+  const float infinity = __int_as_float(0x7f800000);
+  for (unsigned i = threadIdx.x / 32; i < kQueries; i += kWarps) {
+    const unsigned query = first_query + i;
+    const bool exists = query < call.rows * call.group;
+    const unsigned pos = call.first_pos + query / call.group;
+    const unsigned oldest = oldest_key(call, pos);
+    float held[kKvSegment / 32];
+    float largest = -infinity;
+#pragma unroll
+    for (int j = 0; j < kKvSegment / 32; ++j) {
+      const unsigned key = segment * kKvSegment + j * 32 + lane;
+      held[j] = exists && key >= oldest && key <= pos ? scores[(j * 32 + lane) * kQueries + i] : -infinity;
+      largest = fmaxf(largest, held[j]);
+    }
+    for (int distance = 16; distance > 0; distance /= 2) largest = fmaxf(largest, __shfl_xor_sync(kAll, largest, distance));
+    float sum = 0;
+#pragma unroll
+    for (int j = 0; j < kKvSegment / 32; ++j) {
+      const float weight = held[j] == -infinity ? 0.0f : exp2f(__fsub_rn(held[j], largest));
+      scores[(j * 32 + lane) * kQueries + i] = weight;
+      sum = __fadd_rn(sum, weight);
+    }
+    for (int distance = 16; distance > 0; distance /= 2) sum += __shfl_xor_sync(kAll, sum, distance);
+    if (lane == 0 && exists) {
+      const unsigned q_head = head * call.group + query % call.group;
+      const unsigned long long row = static_cast<unsigned long long>(query / call.group) * call.q_heads + q_head;
+      static_cast<float2*>(call.partial_sums)[row * call.segments + segment - call.first_segment] = float2{largest, sum};
+    }
+  }
+}
+
+template <int kLanes, int kQueries>
+__device__ void attend_segment(const AttentionCall& call) {
+  constexpr int kAtOnce = least(kQueries, 4);  // queries whose sums of all warps are in memory together
+  __shared__ Shared shared;
+  __shared__ float scores[kKvSegment * kQueries];
+  __shared__ float warp_sums[kWarps * kAtOnce * kLanes * kColumns];
+  const unsigned segment = call.first_segment + blockIdx.x;
+  const unsigned first_query = blockIdx.y * kQueries;
+  const unsigned head = blockIdx.z;
+  const unsigned last_query = min(first_query + kQueries, call.rows * call.group) - 1;
+  const unsigned last_pos = call.first_pos + last_query / call.group;
+  const unsigned first_key = oldest_key(call, call.first_pos + first_query / call.group);
+  if (last_pos < segment * kKvSegment || first_key >= (segment + 1) * kKvSegment) return;  // nobody sees it
+  find_rows(call, segment, head, max(first_key, segment * kKvSegment), min(last_pos, segment * kKvSegment + kKvSegment - 1),
+            shared);
+
+  const unsigned chunk = threadIdx.x % kLanes;
+  const bool has_columns = chunk * kColumns < call.head_dim;
+  {
+    float q[kQueries][kColumns];
+#pragma unroll
+    for (int i = 0; i < kQueries; ++i) {
+      const unsigned query = min(first_query + i, last_query);
+      const float* const from = call.q + query / call.group * call.q_stride +
+                                static_cast<unsigned long long>(head * call.group + query % call.group) * call.head_dim +
+                                chunk * kColumns;
+#pragma unroll
+      for (int c = 0; c < kColumns; ++c) q[i][c] = has_columns ? __fmul_rn(__ldg(from + c), call.factor) : 0.0f;
+    }
+    __syncthreads();
+    switch (call.k_kind) {
+      case kKindF32: score_keys<kKindF32, kLanes, kQueries>(shared.k_rows, q, has_columns, call.in_words, scores); break;
+      case kKindF16: score_keys<kKindF16, kLanes, kQueries>(shared.k_rows, q, has_columns, call.in_words, scores); break;
+      case kKindBf16: score_keys<kKindBf16, kLanes, kQueries>(shared.k_rows, q, has_columns, call.in_words, scores); break;
+      case kKindQ8: score_keys<kKindQ8, kLanes, kQueries>(shared.k_rows, q, has_columns, call.in_words, scores); break;
+      default: score_keys<kKindQ4, kLanes, kQueries>(shared.k_rows, q, has_columns, call.in_words, scores);
+    }
+  }
+  __syncthreads();
+  weigh<kQueries>(call, segment, first_query, head, scores);
+  __syncthreads();
+
+  float sums[kQueries][kColumns] = {};
+  switch (call.v_kind) {
+    case kKindF32: add_values<kKindF32, kLanes, kQueries>(shared.v_rows, scores, has_columns, call.in_words, sums); break;
+    case kKindF16: add_values<kKindF16, kLanes, kQueries>(shared.v_rows, scores, has_columns, call.in_words, sums); break;
+    case kKindBf16: add_values<kKindBf16, kLanes, kQueries>(shared.v_rows, scores, has_columns, call.in_words, sums); break;
+    case kKindQ8: add_values<kKindQ8, kLanes, kQueries>(shared.v_rows, scores, has_columns, call.in_words, sums); break;
+    default: add_values<kKindQ4, kLanes, kQueries>(shared.v_rows, scores, has_columns, call.in_words, sums);
+  }
+#pragma unroll
+  for (int i = 0; i < kQueries; ++i) {
+#pragma unroll
+    for (int c = 0; c < kColumns; ++c) {
+#pragma unroll
+      for (int distance = 16; distance >= kLanes; distance /= 2) sums[i][c] += __shfl_xor_sync(kAll, sums[i][c], distance);
+    }
+  }
+  constexpr int kWidth = kLanes * kColumns;
+#pragma unroll
+  for (int group = 0; group < kQueries; group += kAtOnce) {
+    if (group > 0) __syncthreads();
+    if (threadIdx.x % 32 < kLanes) {
+#pragma unroll
+      for (int i = 0; i < kAtOnce; ++i) {
+        // Columns 0..3 of all lanes, then 4..7: neighbouring lanes write to neighbouring addresses.
+        auto* const to = reinterpret_cast<float4*>(warp_sums + ((threadIdx.x / 32) * kAtOnce + i) * kWidth) + chunk;
+        const float(&own)[kColumns] = sums[group + i];
+        to[0] = float4{own[0], own[1], own[2], own[3]};
+        to[kLanes] = float4{own[4], own[5], own[6], own[7]};
+      }
+    }
+    __syncthreads();
+    for (unsigned at = threadIdx.x; at < kAtOnce * kWidth; at += kThreads) {
+      const unsigned query = first_query + group + at / kWidth;
+      const unsigned column = at % kWidth;
+      if (query > last_query || column >= call.head_dim) continue;
+      const unsigned place = column % 8 / 4 * (kLanes * 4) + column / 8 * 4 + column % 4;
+      float sum = 0;
+#pragma unroll
+      for (int warp = 0; warp < kWarps; ++warp) sum += warp_sums[(warp * kAtOnce + at / kWidth) * kWidth + place];
+      const unsigned q_head = head * call.group + query % call.group;
+      const unsigned long long row = static_cast<unsigned long long>(query / call.group) * call.q_heads + q_head;
+      call.partial_values[(row * call.segments + blockIdx.x) * call.head_dim + column] = sum;
+    }
+  }
+}
+
+}  // namespace
+
+#define EBB_ATTENTION(kLanes, kQueries)                                            \
+  extern "C" __global__ void __launch_bounds__(kThreads, 2)                        \
+      attention_##kLanes##_##kQueries(const __grid_constant__ AttentionCall call) { \
+    attend_segment<kLanes, kQueries>(call);                                        \
+  }
+EBB_ATTENTION(8, 2)
+EBB_ATTENTION(8, 4)
+EBB_ATTENTION(8, 8)
+EBB_ATTENTION(16, 2)
+EBB_ATTENTION(16, 4)
+EBB_ATTENTION(16, 8)
+EBB_ATTENTION(32, 2)
+EBB_ATTENTION(32, 4)
+EBB_ATTENTION(32, 8)
+
+/// A query's segments, added up: in eight sums by segment mod 8, each in order, then those in order. Grid: q_heads, rows.
+extern "C" __global__ void __launch_bounds__(kMergeThreads) attention_merge(const __grid_constant__ AttentionCall call) {
+  constexpr unsigned kSums = 8;
+  constexpr unsigned kVectors = kMergeThreads / kSums;
+  __shared__ float warp_largest[kMergeThreads / 32];
+  __shared__ float4 values[kSums][kVectors];
+  __shared__ float weights[kSums];
+  const unsigned pos = call.first_pos + blockIdx.y;
+  const unsigned first = oldest_key(call, pos) / kKvSegment;
+  const unsigned last = pos / kKvSegment;
+  const unsigned long long row = static_cast<unsigned long long>(blockIdx.y) * call.q_heads + blockIdx.x;
+  const float2* const partial_sums = static_cast<const float2*>(call.partial_sums) + row * call.segments;
+  const float* const partial_values = call.partial_values + row * call.segments * call.head_dim;
+
+  float largest = -__int_as_float(0x7f800000);
+  for (unsigned segment = first + threadIdx.x; segment <= last; segment += kMergeThreads)
+    largest = fmaxf(largest, partial_sums[segment - call.first_segment].x);
+  for (int distance = 16; distance > 0; distance /= 2) largest = fmaxf(largest, __shfl_xor_sync(kAll, largest, distance));
+  if (threadIdx.x % 32 == 0) warp_largest[threadIdx.x / 32] = largest;
+  __syncthreads();
+  largest = warp_largest[threadIdx.x % (kMergeThreads / 32)];
+  for (int distance = 8; distance > 0; distance /= 2) largest = fmaxf(largest, __shfl_xor_sync(kAll, largest, distance));
+
+  const unsigned vector = threadIdx.x % kVectors;
+  const unsigned own = threadIdx.x / kVectors;
+  const bool has_columns = vector * 4 < call.head_dim;
+  float4 sum = {0, 0, 0, 0};
+  float weight_sum = 0;
+#pragma unroll 4
+  for (unsigned segment = first + (own + kSums - first % kSums) % kSums; segment <= last; segment += kSums) {
+    const unsigned at = segment - call.first_segment;
+    const float2 of_segment = partial_sums[at];
+    const float4 value = has_columns
+                             ? *(reinterpret_cast<const float4*>(partial_values + static_cast<unsigned long long>(at) * call.head_dim) + vector)
+                             : float4{0, 0, 0, 0};
+    const float weight = exp2f(__fsub_rn(of_segment.x, largest));
+    sum.x = fmaf(weight, value.x, sum.x);
+    sum.y = fmaf(weight, value.y, sum.y);
+    sum.z = fmaf(weight, value.z, sum.z);
+    sum.w = fmaf(weight, value.w, sum.w);
+    weight_sum = fmaf(weight, of_segment.y, weight_sum);
+  }
+  values[own][vector] = sum;
+  if (vector == 0) weights[own] = weight_sum;
+  __syncthreads();
+  if (own != 0 || !has_columns) return;
+  float total = weights[0];
+  for (unsigned i = 1; i < kSums; ++i) {
+    const float4 other = values[i][vector];
+    sum = float4{sum.x + other.x, sum.y + other.y, sum.z + other.z, sum.w + other.w};
+    total += weights[i];
+  }
+  // + 0: a zero may have either sign before, by which keys were left out.
+  reinterpret_cast<float4*>(call.out + row * call.head_dim)[vector] =
+      float4{__fadd_rn(sum.x / total, 0.0f), __fadd_rn(sum.y / total, 0.0f), __fadd_rn(sum.z / total, 0.0f),
+             __fadd_rn(sum.w / total, 0.0f)};
+}
