@@ -32,6 +32,11 @@ bool in_blocks(KvType type) { return type == KvType::Q8_0 || type == KvType::Q4_
 /// The last word of a block that begins at 2 mod 4 ends two bytes past it: with an even number of blocks a row has none such last.
 bool reads_words(const KvView& view, std::size_t head_dim) { return head_dim % (2 * kKvBlock) == 0 && is_aligned(view, 4); }
 
+unsigned kind_of(KvType type, bool in_words) {
+  if (in_blocks(type) && !in_words) return type == KvType::Q8_0 ? kKindQ8InHalves : kKindQ4InHalves;
+  return static_cast<unsigned>(type);
+}
+
 void check_view(const KvView& view) {
   EBB_CHECK((in_blocks(view.types.k) && in_blocks(view.types.v)) || is_aligned(view, kVector), "rows at odd addresses");
   EBB_CHECK(view.slots > 0 && view.run_tokens > 0, "a view without slots");
@@ -89,11 +94,11 @@ Status Attention::run(device::Stream stream, const AttentionShape& shape, const 
   call.group = static_cast<unsigned>(shape.q_heads / shape.kv_heads);
   call.head_dim = static_cast<unsigned>(shape.head_dim);
   call.window = static_cast<unsigned>(std::min<std::size_t>(shape.window, std::numeric_limits<std::uint32_t>::max()));
-  call.k_kind = static_cast<unsigned>(fresh.types.k);
-  call.v_kind = static_cast<unsigned>(fresh.types.v);
+  const bool in_words = reads_words(fresh, shape.head_dim) && (!has_past || reads_words(past, shape.head_dim));
+  call.k_kind = kind_of(fresh.types.k, in_words);
+  call.v_kind = kind_of(fresh.types.v, in_words);
   call.k_row_bytes = static_cast<unsigned>(kv_row_bytes(fresh.types.k, shape.head_dim));
   call.v_row_bytes = static_cast<unsigned>(kv_row_bytes(fresh.types.v, shape.head_dim));
-  call.in_words = reads_words(fresh, shape.head_dim) && (!has_past || reads_words(past, shape.head_dim)) ? 1 : 0;
   constexpr double kLog2E = 1.4426950408889634;
   call.factor = static_cast<float>(static_cast<double>(shape.scale) * kLog2E);
 
@@ -126,7 +131,8 @@ Status Attention::run(device::Stream stream, const AttentionShape& shape, const 
                                  static_cast<unsigned>(div_up(queries, *fits)), static_cast<unsigned>(shape.kv_heads),
                                  kAttentionThreads, 1, 1, 0, device_->stream(stream), arguments.data(), nullptr),
         "launch attention"));
-    EBB_TRY(device_->check(device_->driver().launch(merge_, call.q_heads, call.rows, 1, kMergeThreads, 1, 1, 0,
+    EBB_TRY(device_->check(device_->driver().launch(merge_, call.q_heads, call.rows,
+                                                    static_cast<unsigned>(div_up(shape.head_dim, kMergeColumns)), kMergeThreads, 1, 1, 0,
                                                     device_->stream(stream), arguments.data(), nullptr),
                            "launch attention_merge"));
     row += rows;

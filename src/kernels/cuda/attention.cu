@@ -23,7 +23,7 @@ template <unsigned kKind>
 struct Columns {
   static constexpr bool kHasScale = false;
   uint4 bits = {0, 0, 0, 0};
-  __device__ void load(const char* row, unsigned chunk, unsigned) {
+  __device__ void load(const char* row, unsigned chunk) {
     bits = __ldg(reinterpret_cast<const uint4*>(row) + chunk);
   }
   __device__ void numbers(float (&x)[kColumns]) const {
@@ -48,7 +48,7 @@ struct Columns<kKindF32> {
   static constexpr bool kHasScale = false;
   float4 low = {0, 0, 0, 0};
   float4 high = {0, 0, 0, 0};
-  __device__ void load(const char* row, unsigned chunk, unsigned) {
+  __device__ void load(const char* row, unsigned chunk) {
     low = __ldg(reinterpret_cast<const float4*>(row) + 2 * chunk);
     high = __ldg(reinterpret_cast<const float4*>(row) + 2 * chunk + 1);
   }
@@ -60,23 +60,22 @@ struct Columns<kKindF32> {
 };
 
 /// Q8_0 and Q4_0: a half as scale, then bytes. Blocks begin at even addresses, so the eight bytes of a lane are read in words
-/// that cover them and shifted into place.
+/// that cover them and shifted into place; in halves where such a word could pass the end of the row.
+template <bool kInWords>
 struct BlockBytes {
   static constexpr bool kHasScale = true;
   unsigned low = 0;
   unsigned high = 0;
   unsigned short scale_bits = 0;
-  __device__ void load_bytes(const char* block, unsigned offset, unsigned in_words) {
+  __device__ void load_bytes(const char* block, unsigned offset) {
     scale_bits = __ldg(reinterpret_cast<const unsigned short*>(block));
     const char* const from = block + 2 + offset;
-    if (in_words != 0) {
-      const unsigned shift = static_cast<unsigned>(reinterpret_cast<unsigned long long>(from) & 2u) * 8;
-      const auto* const words = reinterpret_cast<const unsigned*>(from - shift / 8);
-      const unsigned first = __ldg(words);
+    if constexpr (kInWords) {
+      const unsigned skew = static_cast<unsigned>(reinterpret_cast<unsigned long long>(from)) & 2u;
+      const auto* const words = reinterpret_cast<const unsigned*>(from - skew);
       const unsigned second = __ldg(words + 1);
-      const unsigned third = __ldg(words + (shift != 0 ? 2 : 1));
-      low = __funnelshift_r(first, second, shift);
-      high = __funnelshift_r(second, third, shift);
+      low = __funnelshift_r(__ldg(words), second, skew * 8);
+      high = __funnelshift_r(second, __ldg(words + 1 + skew / 2), skew * 8);
     } else {
       const auto* const halves = reinterpret_cast<const unsigned short*>(from);
       low = __ldg(halves) | static_cast<unsigned>(__ldg(halves + 1)) << 16;
@@ -95,29 +94,36 @@ struct BlockBytes {
   }
 };
 
-template <>
-struct Columns<kKindQ8> : BlockBytes {
-  __device__ void load(const char* row, unsigned chunk, unsigned in_words) {
-    load_bytes(row + chunk / 4 * 34, chunk % 4 * 8, in_words);
+template <bool kInWords>
+struct ColumnsOfQ8 : BlockBytes<kInWords> {
+  __device__ void load(const char* row, unsigned chunk) { this->load_bytes(row + chunk / 4 * 34, chunk % 4 * 8); }
+  __device__ void numbers(float (&x)[kColumns]) const {
+    this->bytes_to_floats(this->low ^ 0x80808080u, 128, x);
+    this->bytes_to_floats(this->high ^ 0x80808080u, 128, x + 4);
+  }
+};
+
+template <bool kInWords>
+struct ColumnsOfQ4 : BlockBytes<kInWords> {
+  unsigned nibble = 0;
+  __device__ void load(const char* row, unsigned chunk) {
+    this->load_bytes(row + chunk / 4 * 18, chunk % 2 * 8);
+    nibble = chunk % 4 / 2 * 4;
   }
   __device__ void numbers(float (&x)[kColumns]) const {
-    bytes_to_floats(low ^ 0x80808080u, 128, x);
-    bytes_to_floats(high ^ 0x80808080u, 128, x + 4);
+    this->bytes_to_floats((this->low >> nibble) & 0x0f0f0f0fu, 8, x);
+    this->bytes_to_floats((this->high >> nibble) & 0x0f0f0f0fu, 8, x + 4);
   }
 };
 
 template <>
-struct Columns<kKindQ4> : BlockBytes {
-  unsigned nibble = 0;
-  __device__ void load(const char* row, unsigned chunk, unsigned in_words) {
-    load_bytes(row + chunk / 4 * 18, chunk % 2 * 8, in_words);
-    nibble = chunk % 4 / 2 * 4;
-  }
-  __device__ void numbers(float (&x)[kColumns]) const {
-    bytes_to_floats((low >> nibble) & 0x0f0f0f0fu, 8, x);
-    bytes_to_floats((high >> nibble) & 0x0f0f0f0fu, 8, x + 4);
-  }
-};
+struct Columns<kKindQ8> : ColumnsOfQ8<true> {};
+template <>
+struct Columns<kKindQ4> : ColumnsOfQ4<true> {};
+template <>
+struct Columns<kKindQ8InHalves> : ColumnsOfQ8<false> {};
+template <>
+struct Columns<kKindQ4InHalves> : ColumnsOfQ4<false> {};
 
 /// Adds each of kCount values over kDistance * 2 neighbouring lanes, far ones first. A lane keeps kCount / 2 of them after each
 /// step, from `idx` on, as long as there are two.
@@ -149,12 +155,12 @@ struct Shared {
 
 template <unsigned kKind, int kLanes, int kQueries>
 __host__ __device__ constexpr int keys_a_step() {
-  return least(least(32 / kQueries, kWarpKeys * kLanes / 32), kKind == kKindF32 ? 4 : 8);
+  return least(kQueries == 2 ? 8 : 4, least(kWarpKeys * kLanes / 32, kKind == kKindF32 ? 4 : 8));
 }
 
 /// Scores of this warp's keys: scores[key][query].
 template <unsigned kKind, int kLanes, int kQueries>
-__device__ void score_keys(const char* const* rows, const float (&q)[kQueries][kColumns], bool has_columns, unsigned in_words,
+__device__ void score_keys(const char* const* rows, const float (&q)[kQueries][kColumns], unsigned chunk,
                            float* scores) {
   constexpr int kTogether = 32 / kLanes;  // keys that the warp's lanes have at once
   constexpr int kStep = keys_a_step<kKind, kLanes, kQueries>();
@@ -163,7 +169,7 @@ __device__ void score_keys(const char* const* rows, const float (&q)[kQueries][k
     Columns<kKind> columns[kStep];
 #pragma unroll
     for (int j = 0; j < kStep; ++j) {
-      if (has_columns) columns[j].load(rows[first + step + j * kTogether], threadIdx.x % kLanes, in_words);
+      columns[j].load(rows[first + step + j * kTogether], chunk);
     }
     float sums[kStep * kQueries];
 #pragma unroll
@@ -191,7 +197,7 @@ __device__ void score_keys(const char* const* rows, const float (&q)[kQueries][k
 
 /// Adds weight * value over this warp's keys, in order.
 template <unsigned kKind, int kLanes, int kQueries>
-__device__ void add_values(const char* const* rows, const float* weights, bool has_columns, unsigned in_words,
+__device__ void add_values(const char* const* rows, const float* weights, unsigned chunk,
                            float (&sums)[kQueries][kColumns]) {
   constexpr int kTogether = 32 / kLanes;
   constexpr int kStep = keys_a_step<kKind, kLanes, kQueries>();
@@ -200,7 +206,7 @@ __device__ void add_values(const char* const* rows, const float* weights, bool h
     Columns<kKind> columns[kStep];
 #pragma unroll
     for (int j = 0; j < kStep; ++j) {
-      if (has_columns) columns[j].load(rows[first + step + j * kTogether], threadIdx.x % kLanes, in_words);
+      columns[j].load(rows[first + step + j * kTogether], chunk);
     }
 #pragma unroll
     for (int j = 0; j < kStep; ++j) {
@@ -221,19 +227,22 @@ __device__ unsigned oldest_key(const AttentionCall& call, unsigned pos) {
   return call.window == 0 || pos < call.window ? 0 : pos + 1 - call.window;
 }
 
-/// Where the segment's rows lie; outside [first_key, last_key] the nearest inside. Values are asked for ahead.
+/// Where the segment's rows lie, half of the threads for K and half for V; outside [first_key, last_key] the nearest inside.
+/// All are asked for at once, so that memory is busy while the block waits for the first of them.
 __device__ void find_rows(const AttentionCall& call, unsigned segment, unsigned head, unsigned first_key, unsigned last_key,
                           Shared& shared) {
-  if (threadIdx.x >= kKvSegment) return;
-  const unsigned pos = min(max(segment * kKvSegment + threadIdx.x, first_key), last_key);
+  static_assert(kThreads == 2 * kKvSegment, "a thread a row of K and of V");
+  const unsigned key = threadIdx.x % kKvSegment;
+  const bool is_v = threadIdx.x >= kKvSegment;
+  const unsigned pos = min(max(segment * kKvSegment + key, first_key), last_key);
   const KvPlace& place = pos < call.past_end ? call.past : call.fresh;
   const unsigned slot = pos % place.slots;
-  const unsigned long long run = slot / place.run_tokens * place.run_stride;
-  const unsigned long long in_run = slot % place.run_tokens;
-  shared.k_rows[threadIdx.x] = place.k + run + head * place.k_head_stride + in_run * call.k_row_bytes;
-  const char* const v = place.v + run + head * place.v_head_stride + in_run * call.v_row_bytes;
-  shared.v_rows[threadIdx.x] = v;
-  for (unsigned at = 0; at < call.v_row_bytes; at += 128) asm volatile("prefetch.global.L2 [%0];" ::"l"(v + at));
+  const unsigned row_bytes = is_v ? call.v_row_bytes : call.k_row_bytes;
+  const char* const row = (is_v ? place.v : place.k) + slot / place.run_tokens * place.run_stride +
+                          head * (is_v ? place.v_head_stride : place.k_head_stride) +
+                          static_cast<unsigned long long>(slot % place.run_tokens) * row_bytes;
+  (is_v ? shared.v_rows : shared.k_rows)[key] = row;
+  for (unsigned at = 0; at < row_bytes; at += 128) asm volatile("prefetch.global.L2 [%0];" ::"l"(row + at));
 }
 
 /// Scores become weights: powers of two below the largest score that the query sees. Warps take queries in turn.
@@ -287,8 +296,9 @@ __device__ void attend_segment(const AttentionCall& call) {
   find_rows(call, segment, head, max(first_key, segment * kKvSegment), min(last_pos, segment * kKvSegment + kKvSegment - 1),
             shared);
 
-  const unsigned chunk = threadIdx.x % kLanes;
-  const bool has_columns = chunk * kColumns < call.head_dim;
+  const unsigned lane_chunk = threadIdx.x % kLanes;
+  const bool has_columns = lane_chunk * kColumns < call.head_dim;
+  const unsigned chunk = min(lane_chunk, call.head_dim / kColumns - 1);  // lanes without columns read the last, times 0
   {
     float q[kQueries][kColumns];
 #pragma unroll
@@ -302,11 +312,13 @@ __device__ void attend_segment(const AttentionCall& call) {
     }
     __syncthreads();
     switch (call.k_kind) {
-      case kKindF32: score_keys<kKindF32, kLanes, kQueries>(shared.k_rows, q, has_columns, call.in_words, scores); break;
-      case kKindF16: score_keys<kKindF16, kLanes, kQueries>(shared.k_rows, q, has_columns, call.in_words, scores); break;
-      case kKindBf16: score_keys<kKindBf16, kLanes, kQueries>(shared.k_rows, q, has_columns, call.in_words, scores); break;
-      case kKindQ8: score_keys<kKindQ8, kLanes, kQueries>(shared.k_rows, q, has_columns, call.in_words, scores); break;
-      default: score_keys<kKindQ4, kLanes, kQueries>(shared.k_rows, q, has_columns, call.in_words, scores);
+      case kKindF32: score_keys<kKindF32, kLanes, kQueries>(shared.k_rows, q, chunk, scores); break;
+      case kKindF16: score_keys<kKindF16, kLanes, kQueries>(shared.k_rows, q, chunk, scores); break;
+      case kKindBf16: score_keys<kKindBf16, kLanes, kQueries>(shared.k_rows, q, chunk, scores); break;
+      case kKindQ8: score_keys<kKindQ8, kLanes, kQueries>(shared.k_rows, q, chunk, scores); break;
+      case kKindQ4: score_keys<kKindQ4, kLanes, kQueries>(shared.k_rows, q, chunk, scores); break;
+      case kKindQ8InHalves: score_keys<kKindQ8InHalves, kLanes, kQueries>(shared.k_rows, q, chunk, scores); break;
+      default: score_keys<kKindQ4InHalves, kLanes, kQueries>(shared.k_rows, q, chunk, scores);
     }
   }
   __syncthreads();
@@ -315,11 +327,13 @@ __device__ void attend_segment(const AttentionCall& call) {
 
   float sums[kQueries][kColumns] = {};
   switch (call.v_kind) {
-    case kKindF32: add_values<kKindF32, kLanes, kQueries>(shared.v_rows, scores, has_columns, call.in_words, sums); break;
-    case kKindF16: add_values<kKindF16, kLanes, kQueries>(shared.v_rows, scores, has_columns, call.in_words, sums); break;
-    case kKindBf16: add_values<kKindBf16, kLanes, kQueries>(shared.v_rows, scores, has_columns, call.in_words, sums); break;
-    case kKindQ8: add_values<kKindQ8, kLanes, kQueries>(shared.v_rows, scores, has_columns, call.in_words, sums); break;
-    default: add_values<kKindQ4, kLanes, kQueries>(shared.v_rows, scores, has_columns, call.in_words, sums);
+    case kKindF32: add_values<kKindF32, kLanes, kQueries>(shared.v_rows, scores, chunk, sums); break;
+    case kKindF16: add_values<kKindF16, kLanes, kQueries>(shared.v_rows, scores, chunk, sums); break;
+    case kKindBf16: add_values<kKindBf16, kLanes, kQueries>(shared.v_rows, scores, chunk, sums); break;
+    case kKindQ8: add_values<kKindQ8, kLanes, kQueries>(shared.v_rows, scores, chunk, sums); break;
+    case kKindQ4: add_values<kKindQ4, kLanes, kQueries>(shared.v_rows, scores, chunk, sums); break;
+    case kKindQ8InHalves: add_values<kKindQ8InHalves, kLanes, kQueries>(shared.v_rows, scores, chunk, sums); break;
+    default: add_values<kKindQ4InHalves, kLanes, kQueries>(shared.v_rows, scores, chunk, sums);
   }
 #pragma unroll
   for (int i = 0; i < kQueries; ++i) {
@@ -337,7 +351,7 @@ __device__ void attend_segment(const AttentionCall& call) {
 #pragma unroll
       for (int i = 0; i < kAtOnce; ++i) {
         // Columns 0..3 of all lanes, then 4..7: neighbouring lanes write to neighbouring addresses.
-        auto* const to = reinterpret_cast<float4*>(warp_sums + ((threadIdx.x / 32) * kAtOnce + i) * kWidth) + chunk;
+        auto* const to = reinterpret_cast<float4*>(warp_sums + ((threadIdx.x / 32) * kAtOnce + i) * kWidth) + lane_chunk;
         const float(&own)[kColumns] = sums[group + i];
         to[0] = float4{own[0], own[1], own[2], own[3]};
         to[kLanes] = float4{own[4], own[5], own[6], own[7]};
@@ -362,7 +376,7 @@ __device__ void attend_segment(const AttentionCall& call) {
 }  // namespace
 
 #define EBB_ATTENTION(kLanes, kQueries)                                            \
-  extern "C" __global__ void __launch_bounds__(kThreads, 2)                        \
+  extern "C" __global__ void __launch_bounds__(kThreads, kQueries == 8 ? 2 : 3)    \
       attention_##kLanes##_##kQueries(const __grid_constant__ AttentionCall call) { \
     attend_segment<kLanes, kQueries>(call);                                        \
   }
@@ -376,10 +390,11 @@ EBB_ATTENTION(32, 2)
 EBB_ATTENTION(32, 4)
 EBB_ATTENTION(32, 8)
 
-/// A query's segments, added up: in eight sums by segment mod 8, each in order, then those in order. Grid: q_heads, rows.
+/// A query's segments, added up: in 32 sums by segment mod 32, each in order, then those in order. A block has up to 64 columns.
+/// Grid: q_heads, rows, blocks of columns.
 extern "C" __global__ void __launch_bounds__(kMergeThreads) attention_merge(const __grid_constant__ AttentionCall call) {
-  constexpr unsigned kSums = 8;
-  constexpr unsigned kVectors = kMergeThreads / kSums;
+  constexpr unsigned kVectors = kMergeColumns / 4;
+  constexpr unsigned kSums = kMergeThreads / kVectors;
   __shared__ float warp_largest[kMergeThreads / 32];
   __shared__ float4 values[kSums][kVectors];
   __shared__ float weights[kSums];
@@ -401,16 +416,16 @@ extern "C" __global__ void __launch_bounds__(kMergeThreads) attention_merge(cons
 
   const unsigned vector = threadIdx.x % kVectors;
   const unsigned own = threadIdx.x / kVectors;
-  const bool has_columns = vector * 4 < call.head_dim;
+  const unsigned column = blockIdx.z * kMergeColumns + vector * 4;
+  const bool has_columns = column < call.head_dim;
   float4 sum = {0, 0, 0, 0};
   float weight_sum = 0;
 #pragma unroll 4
   for (unsigned segment = first + (own + kSums - first % kSums) % kSums; segment <= last; segment += kSums) {
     const unsigned at = segment - call.first_segment;
     const float2 of_segment = partial_sums[at];
-    const float4 value = has_columns
-                             ? *(reinterpret_cast<const float4*>(partial_values + static_cast<unsigned long long>(at) * call.head_dim) + vector)
-                             : float4{0, 0, 0, 0};
+    const float* const from = partial_values + static_cast<unsigned long long>(at) * call.head_dim + column;
+    const float4 value = has_columns ? *reinterpret_cast<const float4*>(from) : float4{0, 0, 0, 0};
     const float weight = exp2f(__fsub_rn(of_segment.x, largest));
     sum.x = fmaf(weight, value.x, sum.x);
     sum.y = fmaf(weight, value.y, sum.y);
@@ -423,13 +438,14 @@ extern "C" __global__ void __launch_bounds__(kMergeThreads) attention_merge(cons
   __syncthreads();
   if (own != 0 || !has_columns) return;
   float total = weights[0];
+#pragma unroll
   for (unsigned i = 1; i < kSums; ++i) {
     const float4 other = values[i][vector];
     sum = float4{sum.x + other.x, sum.y + other.y, sum.z + other.z, sum.w + other.w};
     total += weights[i];
   }
   // + 0: a zero may have either sign before, by which keys were left out.
-  reinterpret_cast<float4*>(call.out + row * call.head_dim)[vector] =
+  *reinterpret_cast<float4*>(call.out + row * call.head_dim + column) =
       float4{__fadd_rn(sum.x / total, 0.0f), __fadd_rn(sum.y / total, 0.0f), __fadd_rn(sum.z / total, 0.0f),
              __fadd_rn(sum.w / total, 0.0f)};
 }

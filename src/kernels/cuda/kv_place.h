@@ -15,12 +15,13 @@ struct KvPlace {
   unsigned run_tokens = 1;
 };
 
-/// The types' numbers, those of KvType.
-enum KvKind : unsigned { kKindF32, kKindF16, kKindBf16, kKindQ8, kKindQ4 };
+/// How rows are stored: the numbers of KvType, and how attention reads rows of blocks that no word of 4 bytes may cover.
+enum KvKind : unsigned { kKindF32, kKindF16, kKindBf16, kKindQ8, kKindQ4, kKindQ8InHalves, kKindQ4InHalves };
 
 inline constexpr int kKvSegment = 128;          // keys of a block; segments start at absolute multiples
 inline constexpr unsigned kAttentionThreads = 256;
 inline constexpr unsigned kMergeThreads = 512;
+inline constexpr unsigned kMergeColumns = 64;
 
 struct AttentionCall {
   KvPlace past;
@@ -43,7 +44,6 @@ struct AttentionCall {
   unsigned v_kind = 0;
   unsigned k_row_bytes = 0;
   unsigned v_row_bytes = 0;
-  unsigned in_words = 0;  // blocks of Q8_0 and Q4_0 are read in words of 4 bytes, which stay inside their row
   float factor = 1;       // scale, and log2 e
 };
 
