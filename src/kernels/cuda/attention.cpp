@@ -82,8 +82,11 @@ Status Attention::run(device::Stream stream, const AttentionShape& shape, const 
   const bool has_past = shape.first_pos > 0;
   check_view(fresh);
   if (has_past) check_view(past);
-  EBB_CHECK((reinterpret_cast<std::uintptr_t>(workspace) | reinterpret_cast<std::uintptr_t>(out)) % kVector == 0,
-            "result or workspace not aligned");
+  EBB_CHECK((reinterpret_cast<std::uintptr_t>(workspace) | reinterpret_cast<std::uintptr_t>(out) |
+             reinterpret_cast<std::uintptr_t>(q) | q_stride * sizeof(float)) %
+                    kVector ==
+                0,
+            "queries, result or workspace not aligned");
 
   AttentionCall call;
   call.fresh = place_of(fresh);

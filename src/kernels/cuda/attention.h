@@ -25,8 +25,8 @@ class Attention {
   /// `code` outlives the object.
   [[nodiscard]] static Result<Attention> find(const LoadedCode& code);
 
-  /// Shape   as kernels::attention; all addresses of the device. Rows of F32, F16 and BF16 are read in vectors: their addresses and
-  ///         strides are multiples of 16, as those of q, out and workspace; q_stride of 1. Positions < 2^32.
+  /// Shape   as kernels::attention; all addresses of the device. Rows of F32, F16 and BF16, queries and results are read in vectors:
+  ///         their addresses and strides are multiples of 16 bytes, as the workspace's. Positions < 2^32.
   ///         NaN among the values of a segment may reach earlier rows of the same launch; such a request fails anyway.
   /// Errors  DeviceLost; Io when the driver refuses the launch.
   [[nodiscard]] Status run(device::Stream stream, const AttentionShape& shape, const float* q, std::size_t q_stride,
