@@ -1,6 +1,7 @@
-// Attention of one token (or of a chunk) on a card beside its floor: the bytes of keys and values that it must read, over the
-// rate at which a copy on the same card in the same run moves bytes (read and written). Times are the card's own: 20 calls
-// between two events, each on keys that the cache has not seen for 256 MiB. Needs a card and GPU code; says so elsewhere.
+// Attention of one token (or of a chunk) on a card beside its floor: the bytes of keys and values that it must read,
+// over the rate at which a copy on the same card in the same run moves bytes (read and written). Times are the card's
+// own: 20 calls between two events, each on keys that the cache has not seen for 256 MiB. Needs a card and GPU code;
+// says so elsewhere.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
@@ -112,9 +113,12 @@ double median_us(device::CudaDevice& device, Launch launch) {
 
 /// Microseconds in which a copy moves a byte, read or written.
 double copy_us_per_byte(const Card& card) {
-  static const double measured = median_us(*card.device, [&](std::size_t) {
-    return card.device->copy(kStream, card.keys, card.keys + kKeysBytes, kKeysBytes).has_value();
-  }) / static_cast<double>(2 * kKeysBytes);
+  static const double measured =
+      median_us(*card.device,
+                [&](std::size_t) {
+                  return card.device->copy(kStream, card.keys, card.keys + kKeysBytes, kKeysBytes).has_value();
+                }) /
+      static_cast<double>(2 * kKeysBytes);
   return measured;
 }
 
@@ -140,7 +144,8 @@ void cuda_attention(benchmark::State& state) {
   const auto rows = static_cast<std::size_t>(state.range(3));
   state.SetLabel(std::string(layer.name) + " " + kTypeNames[state.range(2)]);
   const std::size_t bytes = 2 * keys * layer.kv_heads * kernels::kv_row_bytes(type, layer.head_dim);
-  const std::size_t copies = std::max<std::size_t>(1, std::min<std::size_t>(kColdBytes / bytes + 1, 2 * kKeysBytes / bytes));
+  const std::size_t copies =
+      std::max<std::size_t>(1, std::min<std::size_t>(kColdBytes / bytes + 1, 2 * kKeysBytes / bytes));
   auto attention = kernels::cuda::Attention::find(*opened->code);
   auto kv_rows = kernels::cuda::KvRows::find(*opened->code);
   if (!attention || !kv_rows) return state.SkipWithError("no kernels");
@@ -164,8 +169,8 @@ void cuda_attention(benchmark::State& state) {
     const double us = median_us(*opened->device, [&](std::size_t number) {
       const KvView view = view_at(opened->keys + number % copies * bytes, layer, type, keys);
       return attention
-          ->run(kStream, shape, noise, layer.q_heads * layer.head_dim, view, view, reinterpret_cast<float*>(opened->workspace),
-                opened->workspace + out_bytes, kWorkspaceBytes - out_bytes)
+          ->run(kStream, shape, noise, layer.q_heads * layer.head_dim, view, view,
+                reinterpret_cast<float*>(opened->workspace), opened->workspace + out_bytes, kWorkspaceBytes - out_bytes)
           .has_value();
     });
     const double floor_us = static_cast<double>(bytes) * us_per_byte;
@@ -207,8 +212,8 @@ void cuda_kv_store(benchmark::State& state) {
                   layer.head_dim, view)
           .has_value();
     });
-    const double moved = static_cast<double>(2 * rows * layer.kv_heads * (layer.head_dim * sizeof(float) +
-                                                                          kernels::kv_row_bytes(type, layer.head_dim)));
+    const double moved = static_cast<double>(
+        2 * rows * layer.kv_heads * (layer.head_dim * sizeof(float) + kernels::kv_row_bytes(type, layer.head_dim)));
     state.SetIterationTime(us * 1e-6);
     state.counters["us"] = us;
     state.counters["floor_us"] = moved * copy_us_per_byte(*opened);

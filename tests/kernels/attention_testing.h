@@ -1,4 +1,5 @@
-// A layer's queries, keys and values, and attention over them in double precision, which every implementation is held against.
+// A layer's queries, keys and values, and attention over them in double precision, which every implementation is held
+// against.
 #pragma once
 
 #include <gtest/gtest.h>

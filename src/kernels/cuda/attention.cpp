@@ -17,7 +17,9 @@ constexpr std::size_t kMaxGrid = 65535;
 constexpr std::size_t kColumns = 8;  // of a lane
 constexpr std::size_t kVector = 16;
 
-std::size_t oldest_key(std::size_t pos, std::size_t window) { return window == 0 || pos < window ? 0 : pos + 1 - window; }
+std::size_t oldest_key(std::size_t pos, std::size_t window) {
+  return window == 0 || pos < window ? 0 : pos + 1 - window;
+}
 
 std::size_t segments_of(std::size_t first_pos, std::size_t rows, std::size_t window) {
   return (first_pos + rows - 1) / kSegment - oldest_key(first_pos, window) / kSegment + 1;
@@ -29,8 +31,11 @@ std::size_t partials(std::size_t first_pos, std::size_t rows, std::size_t window
 
 bool in_blocks(KvType type) { return type == KvType::Q8_0 || type == KvType::Q4_0; }
 
-/// The last word of a block that begins at 2 mod 4 ends two bytes past it: with an even number of blocks a row has none such last.
-bool reads_words(const KvView& view, std::size_t head_dim) { return head_dim % (2 * kKvBlock) == 0 && is_aligned(view, 4); }
+/// The last word of a block that begins at 2 mod 4 ends two bytes past it: with an even number of blocks a row has none
+/// such last.
+bool reads_words(const KvView& view, std::size_t head_dim) {
+  return head_dim % (2 * kKvBlock) == 0 && is_aligned(view, 4);
+}
 
 unsigned kind_of(KvType type, bool in_words) {
   if (in_blocks(type) && !in_words) return type == KvType::Q8_0 ? kKindQ8InHalves : kKindQ4InHalves;
@@ -49,8 +54,9 @@ std::size_t attention_bytes(std::size_t rows, std::size_t end_pos, std::size_t w
   const std::size_t at_once = std::clamp<std::size_t>(rows, 1, kMaxRows);
   const std::size_t last_pos = std::max(end_pos, at_once) - at_once;
   // With a window the number of segments depends on where it lies in them: one more than the least.
-  const std::size_t segments = window == 0 ? segments_of(last_pos, at_once, 0)
-                                           : std::min(div_up(at_once + window - 1, kSegment) + 1, segments_of(last_pos, at_once, 0));
+  const std::size_t segments =
+      window == 0 ? segments_of(last_pos, at_once, 0)
+                  : std::min(div_up(at_once + window - 1, kSegment) + 1, segments_of(last_pos, at_once, 0));
   return at_once * q_heads * segments * (head_dim + 2) * sizeof(float);
 }
 
@@ -65,7 +71,7 @@ Result<Attention> Attention::find(const LoadedCode& code) {
       EBB_TRY_ASSIGN(attention.segments_[i][j], code.find("attention", kNames[i][j]));
     }
   }
-  EBB_TRY_ASSIGN(attention.merge_, code.find("attention", "attention_merge"));
+  EBB_TRY_ASSIGN(attention.merge_, code.find("attention_merge", "attention_merge"));
   return attention;
 }
 
@@ -105,9 +111,10 @@ Status Attention::run(device::Stream stream, const AttentionShape& shape, const 
   constexpr double kLog2E = 1.4426950408889634;
   call.factor = static_cast<float>(static_cast<double>(shape.scale) * kLog2E);
 
-  const auto lanes = static_cast<std::size_t>(
-      std::find_if(kLanes.begin(), kLanes.end(), [&](std::size_t count) { return count * kColumns >= shape.head_dim; }) -
-      kLanes.begin());
+  const auto lanes =
+      static_cast<std::size_t>(std::find_if(kLanes.begin(), kLanes.end(),
+                                            [&](std::size_t count) { return count * kColumns >= shape.head_dim; }) -
+                               kLanes.begin());
   const auto bytes_for = [&](std::size_t first_pos, std::size_t rows) {
     return partials(first_pos, rows, shape.window, shape.q_heads) * (shape.head_dim + 2) * sizeof(float);
   };
@@ -127,17 +134,19 @@ Status Attention::run(device::Stream stream, const AttentionShape& shape, const 
     call.partial_values = reinterpret_cast<float*>(workspace);
     call.partial_sums = call.partial_values + partials(first_pos, rows, shape.window, shape.q_heads) * shape.head_dim;
     const std::size_t queries = rows * call.group;
-    const auto fits = std::find_if(kQueries.begin(), kQueries.end() - 1, [&](std::size_t count) { return count >= queries; });
+    const auto fits =
+        std::find_if(kQueries.begin(), kQueries.end() - 1, [&](std::size_t count) { return count >= queries; });
     std::array<void*, 1> arguments = {&call};
     EBB_TRY(device_->check(
         device_->driver().launch(segments_[lanes][static_cast<std::size_t>(fits - kQueries.begin())], call.segments,
                                  static_cast<unsigned>(div_up(queries, *fits)), static_cast<unsigned>(shape.kv_heads),
                                  kAttentionThreads, 1, 1, 0, device_->stream(stream), arguments.data(), nullptr),
         "launch attention"));
-    EBB_TRY(device_->check(device_->driver().launch(merge_, call.q_heads, call.rows,
-                                                    static_cast<unsigned>(div_up(shape.head_dim, kMergeColumns)), kMergeThreads, 1, 1, 0,
-                                                    device_->stream(stream), arguments.data(), nullptr),
-                           "launch attention_merge"));
+    EBB_TRY(device_->check(
+        device_->driver().launch(merge_, call.q_heads, call.rows,
+                                 static_cast<unsigned>(div_up(shape.head_dim, kMergeColumns)), kMergeThreads, 1, 1, 0,
+                                 device_->stream(stream), arguments.data(), nullptr),
+        "launch attention_merge"));
     row += rows;
   }
   return {};

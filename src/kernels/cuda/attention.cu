@@ -1,240 +1,22 @@
-// Attention on a card. Keys are cut into segments of 128 at absolute multiples; a block sums up one segment for up to kQueries
-// query heads of one kv head, each warp 16 keys by itself, then attention_merge adds a query's segments in a fixed order. No sum
-// depends on which queries share a block or a launch, so a token has the same bits in any batch. Called through attention.h.
-// Scores: a lane has 8 columns of a row (16 bytes of a half), then lanes add as a tree. All explicit fmaf: contraction must
-// not differ between instances.
+// Attention on a card. Keys are cut into segments of 128 at absolute multiples; a block sums up one segment for up to
+// kQueries query heads of one kv head, each warp 16 keys by itself, then attention_merge adds a query's segments in a
+// fixed order. No sum depends on which queries share a block or a launch, so a token has the same bits in any batch.
+// Called through attention.h. Scores: a lane has 8 columns of a row (16 bytes of a half), then lanes add as a tree. All
+// explicit fmaf: contraction must not differ between instances.
 
+#include "kernels/cuda/internal/attention_keys.cuh"
+#include "kernels/cuda/internal/oldest_key.cuh"
 #include "kernels/cuda/kv_place.h"
 
 namespace {
 
 using namespace ebb::kernels::cuda;
 
-constexpr int kThreads = kAttentionThreads;
-constexpr int kWarps = kThreads / 32;
-constexpr int kWarpKeys = kKvSegment / kWarps;
-constexpr int kColumns = 8;  // of a lane
-constexpr unsigned kAll = 0xffffffffu;
-
-__host__ __device__ constexpr int least(int a, int b) { return a < b ? a : b; }
-
-/// Eight columns of a row as they lie in memory, and as numbers times a scale.
-template <unsigned kKind>
-struct Columns {
-  static constexpr bool kHasScale = false;
-  uint4 bits = {0, 0, 0, 0};
-  __device__ void load(const char* row, unsigned chunk) {
-    bits = __ldg(reinterpret_cast<const uint4*>(row) + chunk);
-  }
-  __device__ void numbers(float (&x)[kColumns]) const {
-    const unsigned words[4] = {bits.x, bits.y, bits.z, bits.w};
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      if constexpr (kKind == kKindBf16) {
-        x[2 * i] = __uint_as_float(words[i] << 16);
-        x[2 * i + 1] = __uint_as_float(words[i] & 0xffff0000u);
-      } else {
-        asm("{.reg .f16 l, h; mov.b32 {l, h}, %2; cvt.f32.f16 %0, l; cvt.f32.f16 %1, h;}"
-            : "=f"(x[2 * i]), "=f"(x[2 * i + 1])
-            : "r"(words[i]));
-      }
-    }
-  }
-  __device__ float scale() const { return 1; }
-};
-
-template <>
-struct Columns<kKindF32> {
-  static constexpr bool kHasScale = false;
-  float4 low = {0, 0, 0, 0};
-  float4 high = {0, 0, 0, 0};
-  __device__ void load(const char* row, unsigned chunk) {
-    low = __ldg(reinterpret_cast<const float4*>(row) + 2 * chunk);
-    high = __ldg(reinterpret_cast<const float4*>(row) + 2 * chunk + 1);
-  }
-  __device__ void numbers(float (&x)[kColumns]) const {
-    x[0] = low.x, x[1] = low.y, x[2] = low.z, x[3] = low.w;
-    x[4] = high.x, x[5] = high.y, x[6] = high.z, x[7] = high.w;
-  }
-  __device__ float scale() const { return 1; }
-};
-
-/// Q8_0 and Q4_0: a half as scale, then bytes. Blocks begin at even addresses, so the eight bytes of a lane are read in words
-/// that cover them and shifted into place; in halves where such a word could pass the end of the row.
-template <bool kInWords>
-struct BlockBytes {
-  static constexpr bool kHasScale = true;
-  unsigned low = 0;
-  unsigned high = 0;
-  unsigned short scale_bits = 0;
-  __device__ void load_bytes(const char* block, unsigned offset) {
-    scale_bits = __ldg(reinterpret_cast<const unsigned short*>(block));
-    const char* const from = block + 2 + offset;
-    if constexpr (kInWords) {
-      const unsigned skew = static_cast<unsigned>(reinterpret_cast<unsigned long long>(from)) & 2u;
-      const auto* const words = reinterpret_cast<const unsigned*>(from - skew);
-      const unsigned second = __ldg(words + 1);
-      low = __funnelshift_r(__ldg(words), second, skew * 8);
-      high = __funnelshift_r(second, __ldg(words + 1 + skew / 2), skew * 8);
-    } else {
-      const auto* const halves = reinterpret_cast<const unsigned short*>(from);
-      low = __ldg(halves) | static_cast<unsigned>(__ldg(halves + 1)) << 16;
-      high = __ldg(halves + 2) | static_cast<unsigned>(__ldg(halves + 3)) << 16;
-    }
-  }
-  __device__ float scale() const {
-    float value;
-    asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(scale_bits));
-    return value;
-  }
-  /// Bytes as floats less `bias`: a byte under the exponent of 2^23 is 2^23 and the byte.
-  __device__ static void bytes_to_floats(unsigned bytes, float bias, float* x) {
-#pragma unroll
-    for (int i = 0; i < 4; ++i) x[i] = __uint_as_float(__byte_perm(bytes, 0x4b000000u, 0x7440u + i)) - (8388608.0f + bias);
-  }
-};
-
-template <bool kInWords>
-struct ColumnsOfQ8 : BlockBytes<kInWords> {
-  __device__ void load(const char* row, unsigned chunk) { this->load_bytes(row + chunk / 4 * 34, chunk % 4 * 8); }
-  __device__ void numbers(float (&x)[kColumns]) const {
-    this->bytes_to_floats(this->low ^ 0x80808080u, 128, x);
-    this->bytes_to_floats(this->high ^ 0x80808080u, 128, x + 4);
-  }
-};
-
-template <bool kInWords>
-struct ColumnsOfQ4 : BlockBytes<kInWords> {
-  unsigned nibble = 0;
-  __device__ void load(const char* row, unsigned chunk) {
-    this->load_bytes(row + chunk / 4 * 18, chunk % 2 * 8);
-    nibble = chunk % 4 / 2 * 4;
-  }
-  __device__ void numbers(float (&x)[kColumns]) const {
-    this->bytes_to_floats((this->low >> nibble) & 0x0f0f0f0fu, 8, x);
-    this->bytes_to_floats((this->high >> nibble) & 0x0f0f0f0fu, 8, x + 4);
-  }
-};
-
-template <>
-struct Columns<kKindQ8> : ColumnsOfQ8<true> {};
-template <>
-struct Columns<kKindQ4> : ColumnsOfQ4<true> {};
-template <>
-struct Columns<kKindQ8InHalves> : ColumnsOfQ8<false> {};
-template <>
-struct Columns<kKindQ4InHalves> : ColumnsOfQ4<false> {};
-
-/// Adds each of kCount values over kDistance * 2 neighbouring lanes, far ones first. A lane keeps kCount / 2 of them after each
-/// step, from `idx` on, as long as there are two.
-template <int kDistance, int kCount>
-__device__ void add_lanes(float* values, int& idx) {
-  if constexpr (kDistance > 0) {
-    if constexpr (kCount > 1) {
-      constexpr int kHalf = kCount / 2;
-      const bool is_upper = (threadIdx.x & kDistance) != 0;
-#pragma unroll
-      for (int i = 0; i < kHalf; ++i) {
-        const float sent = is_upper ? values[i] : values[i + kHalf];
-        const float kept = is_upper ? values[i + kHalf] : values[i];
-        values[i] = kept + __shfl_xor_sync(kAll, sent, kDistance);
-      }
-      idx += is_upper ? kHalf : 0;
-      add_lanes<kDistance / 2, kHalf>(values, idx);
-    } else {
-      values[0] += __shfl_xor_sync(kAll, values[0], kDistance);
-      add_lanes<kDistance / 2, 1>(values, idx);
-    }
-  }
-}
-
-/// Where a warp's rows lie, and its scores, later weights: [key][query].
+/// Half of the lanes find rows of K, half of V; outside [first_key, last_key] the nearest inside. All are asked for at
+/// once, so that memory is busy while the warp waits for the first of them.
 template <int kQueries>
-struct WarpKeys {
-  const char* k_rows[kWarpKeys];
-  const char* v_rows[kWarpKeys];
-  float scores[kWarpKeys * kQueries];
-};
-
-template <unsigned kKind, int kLanes, int kQueries>
-__host__ __device__ constexpr int keys_a_step() {
-  return least(kQueries == 2 ? 8 : 4, least(kWarpKeys * kLanes / 32, kKind == kKindF32 ? 4 : 8));
-}
-
-/// Scores of this warp's keys: scores[key][query].
-template <unsigned kKind, int kLanes, int kQueries>
-__device__ void score_keys(const char* const* rows, const float (&q)[kQueries][kColumns], unsigned chunk,
-                           float* scores) {
-  constexpr int kTogether = 32 / kLanes;  // keys that the warp's lanes have at once
-  constexpr int kStep = keys_a_step<kKind, kLanes, kQueries>();
-  const int first = static_cast<int>(threadIdx.x % 32) / kLanes;
-  for (int step = 0; step < kWarpKeys; step += kStep * kTogether) {
-    Columns<kKind> columns[kStep];
-#pragma unroll
-    for (int j = 0; j < kStep; ++j) {
-      columns[j].load(rows[first + step + j * kTogether], chunk);
-    }
-    float sums[kStep * kQueries];
-#pragma unroll
-    for (int j = 0; j < kStep; ++j) {
-      float x[kColumns];
-      columns[j].numbers(x);
-#pragma unroll
-      for (int i = 0; i < kQueries; ++i) {
-        float sum = 0;
-#pragma unroll
-        for (int c = 0; c < kColumns; ++c) sum = fmaf(q[i][c], x[c], sum);
-        sums[j * kQueries + i] = Columns<kKind>::kHasScale ? __fmul_rn(sum, columns[j].scale()) : sum;
-      }
-    }
-    int idx = 0;
-    add_lanes<kLanes / 2, kStep * kQueries>(sums, idx);
-    constexpr int kKept = kStep * kQueries > kLanes ? kStep * kQueries / kLanes : 1;
-#pragma unroll
-    for (int i = 0; i < kKept; ++i) {
-      const int key = first + step + (idx + i) / kQueries * kTogether;
-      scores[key * kQueries + (idx + i) % kQueries] = sums[i];
-    }
-  }
-}
-
-/// Adds weight * value over this warp's keys, in order.
-template <unsigned kKind, int kLanes, int kQueries>
-__device__ void add_values(const char* const* rows, const float* weights, unsigned chunk,
-                           float (&sums)[kQueries][kColumns]) {
-  constexpr int kTogether = 32 / kLanes;
-  constexpr int kStep = keys_a_step<kKind, kLanes, kQueries>();
-  const int first = static_cast<int>(threadIdx.x % 32) / kLanes;
-  for (int step = 0; step < kWarpKeys; step += kStep * kTogether) {
-    Columns<kKind> columns[kStep];
-#pragma unroll
-    for (int j = 0; j < kStep; ++j) {
-      columns[j].load(rows[first + step + j * kTogether], chunk);
-    }
-#pragma unroll
-    for (int j = 0; j < kStep; ++j) {
-      float x[kColumns];
-      columns[j].numbers(x);
-      const float* const own = weights + (first + step + j * kTogether) * kQueries;
-#pragma unroll
-      for (int i = 0; i < kQueries; ++i) {
-        const float weight = Columns<kKind>::kHasScale ? __fmul_rn(own[i], columns[j].scale()) : own[i];
-#pragma unroll
-        for (int c = 0; c < kColumns; ++c) sums[i][c] = fmaf(weight, x[c], sums[i][c]);
-      }
-    }
-  }
-}
-
-__device__ unsigned oldest_key(const AttentionCall& call, unsigned pos) {
-  return call.window == 0 || pos < call.window ? 0 : pos + 1 - call.window;
-}
-
-/// Half of the lanes find rows of K, half of V; outside [first_key, last_key] the nearest inside. All are asked for at once, so
-/// that memory is busy while the warp waits for the first of them.
-template <int kQueries>
-__device__ void find_rows(const AttentionCall& call, unsigned own_key, unsigned head, unsigned first_key, unsigned last_key,
-                          WarpKeys<kQueries>& keys) {
+__device__ void find_rows(const AttentionCall& call, unsigned own_key, unsigned head, unsigned first_key,
+                          unsigned last_key, WarpKeys<kQueries>& keys) {
   static_assert(kWarpKeys == 16, "a lane a row of K or of V");
   const unsigned idx = threadIdx.x % kWarpKeys;
   const bool is_v = threadIdx.x % 32 >= kWarpKeys;
@@ -249,9 +31,11 @@ __device__ void find_rows(const AttentionCall& call, unsigned own_key, unsigned 
   for (unsigned at = 0; at < row_bytes; at += 128) asm volatile("prefetch.global.L2 [%0];" ::"l"(row + at));
 }
 
-/// A warp's scores become weights, powers of two below the largest that the query sees; that and their sum go to `of_warp`.
+/// A warp's scores become weights, powers of two below the largest that the query sees; that and their sum go to
+/// `of_warp`.
 template <int kQueries>
-__device__ void weigh(const AttentionCall& call, unsigned own_key, unsigned first_query, float* scores, float2* of_warp) {
+__device__ void weigh(const AttentionCall& call, unsigned own_key, unsigned first_query, float* scores,
+                      float2* of_warp) {
   const float infinity = __int_as_float(0x7f800000);
   const unsigned lane = threadIdx.x % 32;
   constexpr int kHeld = kWarpKeys * kQueries / 32;  // of a lane, all of one query
@@ -268,7 +52,8 @@ __device__ void weigh(const AttentionCall& call, unsigned own_key, unsigned firs
     largest = fmaxf(largest, held[i]);
   }
 #pragma unroll
-  for (int distance = 16; distance >= kQueries; distance /= 2) largest = fmaxf(largest, __shfl_xor_sync(kAll, largest, distance));
+  for (int distance = 16; distance >= kQueries; distance /= 2)
+    largest = fmaxf(largest, __shfl_xor_sync(kAll, largest, distance));
 #pragma unroll
   for (int i = 0; i < kHeld; ++i) {
     held[i] = held[i] == -infinity ? 0.0f : exp2f(__fsub_rn(held[i], largest));
@@ -282,13 +67,14 @@ __device__ void weigh(const AttentionCall& call, unsigned own_key, unsigned firs
   }
   float weights = held[0];
 #pragma unroll
-  for (int distance = 16; distance >= kQueries; distance /= 2) weights = __fadd_rn(weights, __shfl_xor_sync(kAll, weights, distance));
+  for (int distance = 16; distance >= kQueries; distance /= 2)
+    weights = __fadd_rn(weights, __shfl_xor_sync(kAll, weights, distance));
   if (lane < kQueries) of_warp[lane] = float2{largest, weights};
 }
 
 template <int kLanes, int kQueries>
-__device__ void load_queries(const AttentionCall& call, unsigned first_query, unsigned last_query, unsigned head, unsigned chunk,
-                             bool has_columns, float (&q)[kQueries][kColumns]) {
+__device__ void load_queries(const AttentionCall& call, unsigned first_query, unsigned last_query, unsigned head,
+                             unsigned chunk, bool has_columns, float (&q)[kQueries][kColumns]) {
   const float factor = has_columns ? call.factor : 0.0f;
 #pragma unroll
   for (int i = 0; i < kQueries; ++i) {
@@ -306,9 +92,9 @@ __device__ void load_queries(const AttentionCall& call, unsigned first_query, un
 
 /// What a warp makes of its keys: sums of weighted values, each lane's columns of each query.
 template <int kLanes, int kQueries>
-__device__ void attend_keys(const AttentionCall& call, unsigned own_key, unsigned first_query, unsigned last_query, unsigned head,
-                            unsigned first_key, unsigned last_key, WarpKeys<kQueries>& keys, float2* of_warp,
-                            float (&sums)[kQueries][kColumns]) {
+__device__ void attend_keys(const AttentionCall& call, unsigned own_key, unsigned first_query, unsigned last_query,
+                            unsigned head, unsigned first_key, unsigned last_key, WarpKeys<kQueries>& keys,
+                            float2* of_warp, float (&sums)[kQueries][kColumns]) {
   const unsigned lane_chunk = threadIdx.x % kLanes;
   const bool has_columns = lane_chunk * kColumns < call.head_dim;
   const unsigned chunk = min(lane_chunk, call.head_dim / kColumns - 1);  // lanes without columns read the last, times 0
@@ -318,33 +104,60 @@ __device__ void attend_keys(const AttentionCall& call, unsigned own_key, unsigne
     load_queries<kLanes, kQueries>(call, first_query, last_query, head, chunk, has_columns, q);
     __syncwarp();
     switch (call.k_kind) {
-      case kKindF32: score_keys<kKindF32, kLanes, kQueries>(keys.k_rows, q, chunk, keys.scores); break;
-      case kKindF16: score_keys<kKindF16, kLanes, kQueries>(keys.k_rows, q, chunk, keys.scores); break;
-      case kKindBf16: score_keys<kKindBf16, kLanes, kQueries>(keys.k_rows, q, chunk, keys.scores); break;
-      case kKindQ8: score_keys<kKindQ8, kLanes, kQueries>(keys.k_rows, q, chunk, keys.scores); break;
-      case kKindQ4: score_keys<kKindQ4, kLanes, kQueries>(keys.k_rows, q, chunk, keys.scores); break;
-      case kKindQ8InHalves: score_keys<kKindQ8InHalves, kLanes, kQueries>(keys.k_rows, q, chunk, keys.scores); break;
-      default: score_keys<kKindQ4InHalves, kLanes, kQueries>(keys.k_rows, q, chunk, keys.scores);
+      case kKindF32:
+        score_keys<kKindF32, kLanes, kQueries>(keys.k_rows, q, chunk, keys.scores);
+        break;
+      case kKindF16:
+        score_keys<kKindF16, kLanes, kQueries>(keys.k_rows, q, chunk, keys.scores);
+        break;
+      case kKindBf16:
+        score_keys<kKindBf16, kLanes, kQueries>(keys.k_rows, q, chunk, keys.scores);
+        break;
+      case kKindQ8:
+        score_keys<kKindQ8, kLanes, kQueries>(keys.k_rows, q, chunk, keys.scores);
+        break;
+      case kKindQ4:
+        score_keys<kKindQ4, kLanes, kQueries>(keys.k_rows, q, chunk, keys.scores);
+        break;
+      case kKindQ8InHalves:
+        score_keys<kKindQ8InHalves, kLanes, kQueries>(keys.k_rows, q, chunk, keys.scores);
+        break;
+      default:
+        score_keys<kKindQ4InHalves, kLanes, kQueries>(keys.k_rows, q, chunk, keys.scores);
     }
   }
   __syncwarp();
   weigh<kQueries>(call, own_key, first_query, keys.scores, of_warp);
   __syncwarp();
   switch (call.v_kind) {
-    case kKindF32: add_values<kKindF32, kLanes, kQueries>(keys.v_rows, keys.scores, chunk, sums); break;
-    case kKindF16: add_values<kKindF16, kLanes, kQueries>(keys.v_rows, keys.scores, chunk, sums); break;
-    case kKindBf16: add_values<kKindBf16, kLanes, kQueries>(keys.v_rows, keys.scores, chunk, sums); break;
-    case kKindQ8: add_values<kKindQ8, kLanes, kQueries>(keys.v_rows, keys.scores, chunk, sums); break;
-    case kKindQ4: add_values<kKindQ4, kLanes, kQueries>(keys.v_rows, keys.scores, chunk, sums); break;
-    case kKindQ8InHalves: add_values<kKindQ8InHalves, kLanes, kQueries>(keys.v_rows, keys.scores, chunk, sums); break;
-    default: add_values<kKindQ4InHalves, kLanes, kQueries>(keys.v_rows, keys.scores, chunk, sums);
+    case kKindF32:
+      add_values<kKindF32, kLanes, kQueries>(keys.v_rows, keys.scores, chunk, sums);
+      break;
+    case kKindF16:
+      add_values<kKindF16, kLanes, kQueries>(keys.v_rows, keys.scores, chunk, sums);
+      break;
+    case kKindBf16:
+      add_values<kKindBf16, kLanes, kQueries>(keys.v_rows, keys.scores, chunk, sums);
+      break;
+    case kKindQ8:
+      add_values<kKindQ8, kLanes, kQueries>(keys.v_rows, keys.scores, chunk, sums);
+      break;
+    case kKindQ4:
+      add_values<kKindQ4, kLanes, kQueries>(keys.v_rows, keys.scores, chunk, sums);
+      break;
+    case kKindQ8InHalves:
+      add_values<kKindQ8InHalves, kLanes, kQueries>(keys.v_rows, keys.scores, chunk, sums);
+      break;
+    default:
+      add_values<kKindQ4InHalves, kLanes, kQueries>(keys.v_rows, keys.scores, chunk, sums);
   }
 #pragma unroll
   for (int i = 0; i < kQueries; ++i) {
 #pragma unroll
     for (int c = 0; c < kColumns; ++c) {
 #pragma unroll
-      for (int distance = 16; distance >= kLanes; distance /= 2) sums[i][c] += __shfl_xor_sync(kAll, sums[i][c], distance);
+      for (int distance = 16; distance >= kLanes; distance /= 2)
+        sums[i][c] += __shfl_xor_sync(kAll, sums[i][c], distance);
     }
   }
 }
@@ -368,8 +181,8 @@ __device__ void attend_segment(const AttentionCall& call) {
   const unsigned own_key = segment * kKvSegment + warp * kWarpKeys;
   float sums[kQueries][kColumns] = {};
   if (own_key <= last_key && own_key + kWarpKeys > first_key) {
-    attend_keys<kLanes, kQueries>(call, own_key, first_query, last_query, head, first_key, last_key, keys[warp], of_warps[warp],
-                                  sums);
+    attend_keys<kLanes, kQueries>(call, own_key, first_query, last_query, head, first_key, last_key, keys[warp],
+                                  of_warps[warp], sums);
   } else if (threadIdx.x % 32 < kQueries) {
     of_warps[warp][threadIdx.x % 32] = float2{-__int_as_float(0x7f800000), 0.0f};
   }
@@ -421,10 +234,10 @@ __device__ void attend_segment(const AttentionCall& call) {
 
 }  // namespace
 
-#define EBB_ATTENTION(kLanes, kQueries)                                            \
-  extern "C" __global__ void __launch_bounds__(kThreads, kQueries == 8 ? 2 : 3)    \
+#define EBB_ATTENTION(kLanes, kQueries)                                             \
+  extern "C" __global__ void __launch_bounds__(kThreads, kQueries == 8 ? 2 : 3)     \
       attention_##kLanes##_##kQueries(const __grid_constant__ AttentionCall call) { \
-    attend_segment<kLanes, kQueries>(call);                                        \
+    attend_segment<kLanes, kQueries>(call);                                         \
   }
 EBB_ATTENTION(8, 2)
 EBB_ATTENTION(8, 4)
@@ -435,63 +248,3 @@ EBB_ATTENTION(16, 8)
 EBB_ATTENTION(32, 2)
 EBB_ATTENTION(32, 4)
 EBB_ATTENTION(32, 8)
-
-/// A query's segments, added up: in 32 sums by segment mod 32, each in order, then those in order. A block has up to 64 columns.
-/// Grid: q_heads, rows, blocks of columns.
-extern "C" __global__ void __launch_bounds__(kMergeThreads) attention_merge(const __grid_constant__ AttentionCall call) {
-  constexpr unsigned kVectors = kMergeColumns / 4;
-  constexpr unsigned kSums = kMergeThreads / kVectors;
-  __shared__ float warp_largest[kMergeThreads / 32];
-  __shared__ float4 values[kSums][kVectors];
-  __shared__ float weights[kSums];
-  const unsigned pos = call.first_pos + blockIdx.y;
-  const unsigned first = oldest_key(call, pos) / kKvSegment;
-  const unsigned last = pos / kKvSegment;
-  const unsigned long long row = static_cast<unsigned long long>(blockIdx.y) * call.q_heads + blockIdx.x;
-  const float2* const partial_sums = static_cast<const float2*>(call.partial_sums) + row * call.segments;
-  const float* const partial_values = call.partial_values + row * call.segments * call.head_dim;
-
-  float largest = -__int_as_float(0x7f800000);
-  for (unsigned segment = first + threadIdx.x; segment <= last; segment += kMergeThreads)
-    largest = fmaxf(largest, partial_sums[segment - call.first_segment].x);
-  for (int distance = 16; distance > 0; distance /= 2) largest = fmaxf(largest, __shfl_xor_sync(kAll, largest, distance));
-  if (threadIdx.x % 32 == 0) warp_largest[threadIdx.x / 32] = largest;
-  __syncthreads();
-  largest = warp_largest[threadIdx.x % (kMergeThreads / 32)];
-  for (int distance = 8; distance > 0; distance /= 2) largest = fmaxf(largest, __shfl_xor_sync(kAll, largest, distance));
-
-  const unsigned vector = threadIdx.x % kVectors;
-  const unsigned own = threadIdx.x / kVectors;
-  const unsigned column = blockIdx.z * kMergeColumns + vector * 4;
-  const bool has_columns = column < call.head_dim;
-  float4 sum = {0, 0, 0, 0};
-  float weight_sum = 0;
-#pragma unroll 4
-  for (unsigned segment = first + (own + kSums - first % kSums) % kSums; segment <= last; segment += kSums) {
-    const unsigned at = segment - call.first_segment;
-    const float2 of_segment = partial_sums[at];
-    const float* const from = partial_values + static_cast<unsigned long long>(at) * call.head_dim + column;
-    const float4 value = has_columns ? *reinterpret_cast<const float4*>(from) : float4{0, 0, 0, 0};
-    const float weight = exp2f(__fsub_rn(of_segment.x, largest));
-    sum.x = fmaf(weight, value.x, sum.x);
-    sum.y = fmaf(weight, value.y, sum.y);
-    sum.z = fmaf(weight, value.z, sum.z);
-    sum.w = fmaf(weight, value.w, sum.w);
-    weight_sum = fmaf(weight, of_segment.y, weight_sum);
-  }
-  values[own][vector] = sum;
-  if (vector == 0) weights[own] = weight_sum;
-  __syncthreads();
-  if (own != 0 || !has_columns) return;
-  float total = weights[0];
-#pragma unroll
-  for (unsigned i = 1; i < kSums; ++i) {
-    const float4 other = values[i][vector];
-    sum = float4{sum.x + other.x, sum.y + other.y, sum.z + other.z, sum.w + other.w};
-    total += weights[i];
-  }
-  // + 0: a zero may have either sign before, by which keys were left out.
-  *reinterpret_cast<float4*>(call.out + row * call.head_dim + column) =
-      float4{__fadd_rn(sum.x / total, 0.0f), __fadd_rn(sum.y / total, 0.0f), __fadd_rn(sum.z / total, 0.0f),
-             __fadd_rn(sum.w / total, 0.0f)};
-}

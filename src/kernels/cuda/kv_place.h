@@ -1,10 +1,11 @@
-// What kernels of keys and values are told: a KvView in plain numbers, and the arguments of attention. Read by the kernels
-// (src/kernels/cuda/*.cu) and their launchers, which fill it in; nothing here owns memory.
+// What kernels of keys and values are told: a KvView in plain numbers, and the arguments of attention. Read by the
+// kernels (src/kernels/cuda/*.cu) and their launchers, which fill it in; nothing here owns memory.
 #pragma once
 
 namespace ebb::kernels::cuda {
 
-/// As KvView: the row (head, pos) of K is at k + slot / run_tokens * run_stride + head * k_head_stride + slot % run_tokens * row.
+/// As KvView: the row (head, pos) of K is at k + slot / run_tokens * run_stride + head * k_head_stride + slot %
+/// run_tokens * row.
 struct KvPlace {
   char* k = nullptr;
   char* v = nullptr;
@@ -15,10 +16,12 @@ struct KvPlace {
   unsigned run_tokens = 1;
 };
 
-/// How rows are stored: the numbers of KvType, and how attention reads rows of blocks that no word of 4 bytes may cover.
+/// How rows are stored: the numbers of KvType, and how attention reads rows of blocks that no word of 4 bytes may
+/// cover.
 enum KvKind : unsigned { kKindF32, kKindF16, kKindBf16, kKindQ8, kKindQ4, kKindQ8InHalves, kKindQ4InHalves };
 
-inline constexpr int kKvSegment = 128;          // keys of a block; segments start at absolute multiples
+inline constexpr int kKvSegment = 128;       // keys of a block; segments start at absolute multiples
+inline constexpr unsigned kKvStoreRows = 4;  // of a block
 inline constexpr unsigned kAttentionThreads = 256;
 inline constexpr unsigned kMergeThreads = 512;
 inline constexpr unsigned kMergeColumns = 64;
@@ -29,10 +32,11 @@ struct AttentionCall {
   const float* q = nullptr;
   unsigned long long q_stride = 0;
   float* out = nullptr;
-  float* partial_values = nullptr;  // [rows, q_heads, segments, head_dim]: weighted by powers of two below the segment's maximum
-  void* partial_sums = nullptr;     // float2 [rows, q_heads, segments]: that maximum, and the sum of the weights
-  unsigned first_pos = 0;           // of the rows of this launch
-  unsigned past_end = 0;            // positions below are in `past`
+  float* partial_values =
+      nullptr;  // [rows, q_heads, segments, head_dim]: weighted by powers of two below the segment's maximum
+  void* partial_sums = nullptr;  // float2 [rows, q_heads, segments]: that maximum, and the sum of the weights
+  unsigned first_pos = 0;        // of the rows of this launch
+  unsigned past_end = 0;         // positions below are in `past`
   unsigned rows = 0;
   unsigned q_heads = 0;
   unsigned group = 1;
@@ -44,7 +48,7 @@ struct AttentionCall {
   unsigned v_kind = 0;
   unsigned k_row_bytes = 0;
   unsigned v_row_bytes = 0;
-  float factor = 1;       // scale, and log2 e
+  float factor = 1;  // scale, and log2 e
 };
 
 }  // namespace ebb::kernels::cuda

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <limits>
 
+#include "base/bytes.h"
 #include "base/check.h"
 
 namespace ebb::kernels::cuda {
@@ -61,22 +62,24 @@ Status KvRows::store(device::Stream stream, const float* k, const float* v, std:
   unsigned long long row_stride = stride;
   auto first = static_cast<unsigned>(first_pos);
   auto first_row = static_cast<unsigned>(rows - written);
+  auto end_row = static_cast<unsigned>(rows);
   auto columns = static_cast<unsigned>(head_dim);
   auto k_kind = static_cast<unsigned>(to.types.k);
   auto v_kind = static_cast<unsigned>(to.types.v);
   auto k_row_bytes = static_cast<unsigned>(kv_row_bytes(to.types.k, head_dim));
   auto v_row_bytes = static_cast<unsigned>(kv_row_bytes(to.types.v, head_dim));
-  std::array<void*, 11> arguments = {&place,   &k,      &v,      &row_stride,  &first,      &first_row,
-                                     &columns, &k_kind, &v_kind, &k_row_bytes, &v_row_bytes};
+  std::array<void*, 12> arguments = {&place,   &k,       &v,      &row_stride, &first,       &first_row,
+                                     &end_row, &columns, &k_kind, &v_kind,     &k_row_bytes, &v_row_bytes};
   EBB_TRY(device_->enter());
   return device_->check(
-      device_->driver().launch(store_, static_cast<unsigned>(written), static_cast<unsigned>(kv_heads), 2,
-                               (columns + kWarp - 1) / kWarp * kWarp, 1, 1, 0, device_->stream(stream), arguments.data(), nullptr),
+      device_->driver().launch(store_, static_cast<unsigned>(div_up(written, kKvStoreRows)),
+                               static_cast<unsigned>(kv_heads), 2, (columns + kWarp - 1) / kWarp * kWarp, 1, 1, 0,
+                               device_->stream(stream), arguments.data(), nullptr),
       "launch kv_store");
 }
 
-Status KvRows::copy(device::Stream stream, const KvView& from, std::size_t first_pos, std::size_t count, std::size_t kv_heads,
-                    std::size_t head_dim, const KvView& to, std::size_t to_pos) const {
+Status KvRows::copy(device::Stream stream, const KvView& from, std::size_t first_pos, std::size_t count,
+                    std::size_t kv_heads, std::size_t head_dim, const KvView& to, std::size_t to_pos) const {
   EBB_CHECK(from.types == to.types, "rows of different types");
   EBB_CHECK(count <= from.slots && count <= to.slots, "{} rows of {} to {} slots", count, from.slots, to.slots);
   check_positions(std::max(first_pos, to_pos) + count, kv_heads);
@@ -93,9 +96,10 @@ Status KvRows::copy(device::Stream stream, const KvView& from, std::size_t first
   unsigned unit = in_vectors ? kVector : 2;
   std::array<void*, 7> arguments = {&source, &target, &first, &target_first, &k_row_bytes, &v_row_bytes, &unit};
   EBB_TRY(device_->enter());
-  return device_->check(device_->driver().launch(copy_, static_cast<unsigned>(count), static_cast<unsigned>(kv_heads), 2,
-                                                 kCopyThreads, 1, 1, 0, device_->stream(stream), arguments.data(), nullptr),
-                        "launch kv_copy_rows");
+  return device_->check(
+      device_->driver().launch(copy_, static_cast<unsigned>(count), static_cast<unsigned>(kv_heads), 2, kCopyThreads, 1,
+                               1, 0, device_->stream(stream), arguments.data(), nullptr),
+      "launch kv_copy_rows");
 }
 
 }  // namespace ebb::kernels::cuda

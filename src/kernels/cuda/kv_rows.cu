@@ -1,6 +1,6 @@
-// Rows of keys and values on a card: rounded to their type and written (the same bytes as the CPU's kv_store), or copied from
-// one layout to another. A block a row and head, K and V apart; a thread an element, so that a warp is a block of Q8_0 or Q4_0.
-// Called through kernels/cuda/kv_rows.h.
+// Rows of keys and values on a card: rounded to their type and written (the same bytes as the CPU's kv_store), or
+// copied from one layout to another. A block a few rows of a head, K and V apart; a thread an element, so that a warp
+// is a block of Q8_0 or Q4_0. Called through kernels/cuda/kv_rows.h.
 
 #include "kernels/cuda/kv_place.h"
 
@@ -70,33 +70,41 @@ __device__ void store_q4(float value, char* to) {
 
 }  // namespace
 
-/// Grid: rows, heads, 2 (K, then V); a block has head_dim threads, rounded up to a warp.
+/// Grid: fours of rows, heads, 2 (K, then V); a block has head_dim threads, rounded up to a warp.
 extern "C" __global__ void __launch_bounds__(256)
-    kv_store(KvPlace to, const float* k, const float* v, unsigned long long stride, unsigned first_pos, unsigned first_row,
-             unsigned head_dim, unsigned k_kind, unsigned v_kind, unsigned k_row_bytes, unsigned v_row_bytes) {
+    kv_store(KvPlace to, const float* k, const float* v, unsigned long long stride, unsigned first_pos,
+             unsigned first_row, unsigned end_row, unsigned head_dim, unsigned k_kind, unsigned v_kind,
+             unsigned k_row_bytes, unsigned v_row_bytes) {
   const bool is_v = blockIdx.z != 0;
-  const unsigned row = first_row + blockIdx.x;
   const unsigned kind = is_v ? v_kind : k_kind;
   const unsigned at = threadIdx.x;
   if (at >= head_dim) return;  // whole warps, where the type has blocks
-  const float value = (is_v ? v : k)[row * stride + static_cast<unsigned long long>(blockIdx.y) * head_dim + at];
-  char* const row_to = row_at(is_v ? to.v : to.k, to, is_v ? to.v_head_stride : to.k_head_stride, blockIdx.y, first_pos + row,
-                              is_v ? v_row_bytes : k_row_bytes);
-  if (kind == kKindF32) reinterpret_cast<float*>(row_to)[at] = value;
-  if (kind == kKindF16) reinterpret_cast<unsigned short*>(row_to)[at] = half_bits(value);
-  if (kind == kKindBf16) reinterpret_cast<unsigned short*>(row_to)[at] = bfloat_bits(value);
-  if (kind == kKindQ8) store_q8(value, row_to + at / 32 * 34);
-  if (kind == kKindQ4) store_q4(value, row_to + at / 32 * 18);
+  const float* const from = (is_v ? v : k) + static_cast<unsigned long long>(blockIdx.y) * head_dim + at;
+  const unsigned first = first_row + blockIdx.x * kKvStoreRows;
+  float values[kKvStoreRows];
+#pragma unroll
+  for (unsigned i = 0; i < kKvStoreRows; ++i) values[i] = first + i < end_row ? from[(first + i) * stride] : 0.0f;
+#pragma unroll
+  for (unsigned i = 0; i < kKvStoreRows; ++i) {
+    if (first + i >= end_row) return;
+    char* const row_to = row_at(is_v ? to.v : to.k, to, is_v ? to.v_head_stride : to.k_head_stride, blockIdx.y,
+                                first_pos + first + i, is_v ? v_row_bytes : k_row_bytes);
+    if (kind == kKindF32) reinterpret_cast<float*>(row_to)[at] = values[i];
+    if (kind == kKindF16) reinterpret_cast<unsigned short*>(row_to)[at] = half_bits(values[i]);
+    if (kind == kKindBf16) reinterpret_cast<unsigned short*>(row_to)[at] = bfloat_bits(values[i]);
+    if (kind == kKindQ8) store_q8(values[i], row_to + at / 32 * 34);
+    if (kind == kKindQ4) store_q4(values[i], row_to + at / 32 * 18);
+  }
 }
 
 /// Grid: positions, heads, 2 (K, then V). unit: bytes that every address and row is a multiple of, 16 or 2.
 extern "C" __global__ void __launch_bounds__(64)
-    kv_copy_rows(KvPlace from, KvPlace to, unsigned from_pos, unsigned to_pos, unsigned k_row_bytes, unsigned v_row_bytes,
-                 unsigned unit) {
+    kv_copy_rows(KvPlace from, KvPlace to, unsigned from_pos, unsigned to_pos, unsigned k_row_bytes,
+                 unsigned v_row_bytes, unsigned unit) {
   const bool is_v = blockIdx.z != 0;
   const unsigned row_bytes = is_v ? v_row_bytes : k_row_bytes;
-  const char* const source = row_at(is_v ? from.v : from.k, from, is_v ? from.v_head_stride : from.k_head_stride, blockIdx.y,
-                                    from_pos + blockIdx.x, row_bytes);
+  const char* const source = row_at(is_v ? from.v : from.k, from, is_v ? from.v_head_stride : from.k_head_stride,
+                                    blockIdx.y, from_pos + blockIdx.x, row_bytes);
   char* const target = row_at(is_v ? to.v : to.k, to, is_v ? to.v_head_stride : to.k_head_stride, blockIdx.y,
                               to_pos + blockIdx.x, row_bytes);
   for (unsigned at = threadIdx.x * unit; at < row_bytes; at += blockDim.x * unit) {
