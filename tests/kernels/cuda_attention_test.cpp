@@ -1,7 +1,8 @@
 // Attention on a card. Skipped where this build has no GPU code or the machine no card.
-// Cases (S4, S5, S6): every type of keys and of values, head sizes of whole and of partly used lanes (8 to 256) and of an odd
-// number of blocks, groups from 1 to 20, windows within, at and across segments of 128, runs that end within a segment, rings
-// that wrap, chunks from one row up, all of them against double precision or the CPU; and any chunking giving the same bits.
+// Cases (S4, S5, S6): every type of keys and of values, head sizes of whole and of partly used lanes (8 to 256) and of
+// an odd number of blocks, groups from 1 to 20, windows within, at and across segments of 128, runs that end within a
+// segment, rings that wrap, chunks from one row up, all of them against double precision or the CPU; and any chunking
+// giving the same bits.
 #include "kernels/cuda/attention.h"
 
 #include <gtest/gtest.h>
@@ -73,9 +74,10 @@ class CudaAttention : public CudaKv {
 
 // The bound of expect_near_reference holds here too. A score: the query is rounded once, a lane has a chain of 8, a
 // tree of at most 5 adds them, and a block's scale is one product: 15 roundings at most, fewer than head_dim + 4 from
-// head size 16 on, and 10 at 8, where there is no block and no tree. A value: chains of 16 keys, a tree of 2, 8 warps,
-// then head_dim-independent sums of a segment in 8, 8 of those, each with a weight of 4 roundings (exp2f is good to 2
-// units in the last place): below 64 + 4 a segment of 64.
+// head size 16 on, and 10 at 8, where there is no block and no tree. A value: a chain of 16 keys at most, a tree of 2,
+// then 8 warps and as many segments as hold a key (n / 128 + 2; adding 0 is exact), and three weights on the way (key,
+// warp, segment), each off by 4 for exp2f (2 units in the last place) and by 2 for its difference and product: 48 + n /
+// 128, fewer than 72 + n / 16.
 TEST_F(CudaAttention, EqualsDoublePrecisionForEveryHeadSizeGroupAndType) {
   for (std::size_t head_dim : {8ul, 16ul, 24ul, 32ul, 48ul, 64ul, 72ul, 96ul, 128ul, 136ul, 160ul, 256ul}) {
     for (KvType k : kKvTypes) {
