@@ -12,8 +12,11 @@ namespace {
 
 using namespace ebb::kernels::cuda;
 
-/// Half of the lanes find rows of K, half of V; outside [first_key, last_key] the nearest inside. All are asked for at
-/// once, so that memory is busy while the warp waits for the first of them.
+constexpr unsigned kFewBlocks = 128;
+
+/// Half of the lanes find rows of K, half of V; outside [first_key, last_key] the nearest inside. In a launch of few
+/// blocks all are asked for at once, since nothing else keeps memory busy while a warp waits; in a large one that only
+/// costs.
 template <int kQueries>
 __device__ void find_rows(const AttentionCall& call, unsigned own_key, unsigned head, unsigned first_key,
                           unsigned last_key, WarpKeys<kQueries>& keys) {
@@ -28,6 +31,7 @@ __device__ void find_rows(const AttentionCall& call, unsigned own_key, unsigned 
                           head * (is_v ? place.v_head_stride : place.k_head_stride) +
                           static_cast<unsigned long long>(slot % place.run_tokens) * row_bytes;
   (is_v ? keys.v_rows : keys.k_rows)[idx] = row;
+  if (gridDim.x * gridDim.y * gridDim.z > kFewBlocks) return;
   for (unsigned at = 0; at < row_bytes; at += 128) asm volatile("prefetch.global.L2 [%0];" ::"l"(row + at));
 }
 
