@@ -30,7 +30,7 @@ class CudaAttention : public CudaKv {
  protected:
   void SetUp() override {
     CudaKv::SetUp();
-    if (code != nullptr) attention = std::make_unique<cuda::Attention>(cuda::Attention::find(*code).value());
+    if (code != nullptr) attention_ = std::make_unique<cuda::Attention>(cuda::Attention::find(*code).value());
   }
 
   /// The sequence in chunks, as a model runs it: stored and attended on the card. `run_tokens` of the past, then of the
@@ -62,14 +62,14 @@ class CudaAttention : public CudaKv {
                                 first, shape.rows, layer.kv_heads, layer.head_dim, to));
       };
       store(fresh.view);
-      EXPECT_TRUE(attention->run(kStream, shape, q + first * layer.q_width(), layer.q_width(), past.view, fresh.view,
-                                 out + first * layer.q_width(), workspace, workspace_bytes));
+      EXPECT_TRUE(attention_->run(kStream, shape, q + first * layer.q_width(), layer.q_width(), past.view, fresh.view,
+                                  out + first * layer.q_width(), workspace, workspace_bytes));
       store(past.view);
     }
     return download(out, sequence.q.size());
   }
 
-  std::unique_ptr<cuda::Attention> attention;
+  std::unique_ptr<cuda::Attention> attention_;
 };
 
 // The bound of expect_near_reference holds here too. A score: the query is rounded once, a lane has a chain of 8, a
@@ -155,8 +155,8 @@ TEST_F(CudaAttention, LongContextsEqualTheCpu) {
     kernels::attention(threads, shape, q.data(), layer.q_width(), host.view(), host.view(), expected.data(), aligned);
     const std::size_t bytes = cuda::attention_bytes(kRows, kTokens, layer.window, layer.q_heads, layer.head_dim);
     float* const out = upload(std::vector<float>(q.size(), std::numeric_limits<float>::quiet_NaN()));
-    ASSERT_TRUE(attention->run(kStream, shape, upload(q), layer.q_width(), on_card.view, on_card.view, out, take(bytes),
-                               bytes));
+    ASSERT_TRUE(attention_->run(kStream, shape, upload(q), layer.q_width(), on_card.view, on_card.view, out,
+                                take(bytes), bytes));
     const std::vector<float> got = download(out, q.size());
 
     const auto longest = [&](const std::vector<float>& rows_of, double& largest) {
@@ -178,7 +178,8 @@ TEST_F(CudaAttention, LongContextsEqualTheCpu) {
         longest(q, unused) * longest(as_stored(k, layer.types.k), unused) * static_cast<double>(layer.scale);
     longest(as_stored(v, layer.types.v), largest_value);
     const double score_error = (static_cast<double>(layer.head_dim) + 4) * 0x1p-24 * largest_dot;
-    const double chain = 64.0 + 4.0 * static_cast<double>(kTokens / 64 + 2);
+    constexpr std::size_t kTiles = kTokens / 64 + 2;
+    const double chain = 64.0 + 4.0 * static_cast<double>(kTiles);
     const double tolerance = 2 * largest_value * 2 * (score_error + chain * 0x1p-24);
     for (std::size_t i = 0; i < got.size(); ++i)
       ASSERT_NEAR(static_cast<double>(got[i]), static_cast<double>(expected[i]), tolerance) << i;

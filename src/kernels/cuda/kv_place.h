@@ -18,7 +18,13 @@ struct KvPlace {
 
 /// How rows are stored: the numbers of KvType, and how attention reads rows of blocks that no word of 4 bytes may
 /// cover.
-enum KvKind : unsigned { kKindF32, kKindF16, kKindBf16, kKindQ8, kKindQ4, kKindQ8InHalves, kKindQ4InHalves };
+inline constexpr unsigned kKindF32 = 0;
+inline constexpr unsigned kKindF16 = 1;
+inline constexpr unsigned kKindBf16 = 2;
+inline constexpr unsigned kKindQ8 = 3;
+inline constexpr unsigned kKindQ4 = 4;
+inline constexpr unsigned kKindQ8InHalves = 5;
+inline constexpr unsigned kKindQ4InHalves = 6;
 
 inline constexpr int kKvSegment = 128;       // keys of a block; segments start at absolute multiples
 inline constexpr unsigned kKvStoreRows = 4;  // of a block
