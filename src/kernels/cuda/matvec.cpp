@@ -15,8 +15,8 @@ namespace ebb::kernels::cuda {
 namespace {
 
 constexpr std::size_t kVectorBytes = 16;      // of the widest load
-constexpr std::size_t kSplitColumns = 2048;   // from here on two warps share a row; matvec_error() knows
-constexpr std::size_t kFewBlocks = 256;       // below it, smaller blocks for more multiprocessors
+constexpr std::size_t kSplitColumns = 4096;   // from here on two warps share a row; matvec_error() knows
+constexpr std::size_t kFewBlocks = 512;       // below it, smaller blocks for more multiprocessors
 constexpr std::size_t kMostBlocks = 1024;     // past it, blocks go on to further rows and keep their x
 constexpr std::size_t kSmallestBlock = 128;   // threads
 

@@ -6,7 +6,7 @@
 namespace ebb::kernels::cuda {
 
 #define EBB_MATVEC(name, Piece, kTokens)                                                                              \
-  extern "C" __global__ void __launch_bounds__(kMatvecMaxThreads)                                                     \
+  extern "C" __global__ void __launch_bounds__(kMatvecMaxThreads, 2)                                                     \
       matvec_##name##_##kTokens(const __grid_constant__ MatvecArguments in) {                                        \
     matvec<Piece, kTokens>(in);                                                                                       \
   }

@@ -20,12 +20,12 @@ namespace ebb::kernels::cuda {
 inline constexpr std::size_t kMatvecMaxRows = 8;
 
 /// The largest |error| of a result over sum_c |x| (|w - offset| + |offset|), the offset being that of the formats with minima. Of
-/// the warps that share a row (one, or two from 2,048 columns), a lane rounds 32 times a group of 1,024 columns and twice more for
+/// the warps that share a row (one, or two from 4,096 columns), a lane rounds 32 times a group of 1,024 columns and twice more for
 /// the two offsets, its tree 5 times, the warps once. The sum of 16 x that an offset meets rounds 15 times before. Each rounding
 /// is at most 2^-24 of a partial sum.
 [[nodiscard]] constexpr double matvec_error(std::size_t cols) {
   const std::size_t groups = (cols + 1023) / 1024;
-  const std::size_t groups_of_a_warp = cols < 2048 ? groups : (groups + 1) / 2;
+  const std::size_t groups_of_a_warp = cols < 4096 ? groups : (groups + 1) / 2;
   return static_cast<double>(34 * groups_of_a_warp + 6 + 15) * 0x1p-24;
 }
 

@@ -8,7 +8,7 @@ namespace ebb::kernels::cuda {
 inline constexpr unsigned kMatvecProducts = 4;      // of one launch
 inline constexpr unsigned kMatvecRowsOfAWarp = 4;   // rows of w, which share each read of x
 inline constexpr unsigned kMatvecTileColumns = 8192;  // columns of x in shared memory, over all rows of x
-inline constexpr unsigned kMatvecMaxThreads = 512;
+inline constexpr unsigned kMatvecMaxThreads = 256;
 
 struct MatvecProduct {
   const unsigned char* w;
