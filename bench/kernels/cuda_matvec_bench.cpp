@@ -99,7 +99,7 @@ struct Shape {
   std::vector<std::size_t> rows;  // of the matrices of one launch
 };
 
-void cuda_matvec(benchmark::State& state, DType dtype, const Shape& shape) {
+void cuda_matvec(benchmark::State& state, DType dtype, kernels::Arithmetic arithmetic, const Shape& shape) {
   Card* const opened = card(state);
   if (opened == nullptr) return;
   const auto tokens = static_cast<std::size_t>(state.range(0));
@@ -119,7 +119,7 @@ void cuda_matvec(benchmark::State& state, DType dtype, const Shape& shape) {
       used += round_up(products.back().w.bytes(), std::size_t{64});
       first += tokens * rows;
     }
-    return matvec->run(device::Stream::Compute, x, tokens, shape.cols, products).has_value();
+    return matvec->run(device::Stream::Compute, arithmetic, x, tokens, shape.cols, products).has_value();
   };
   for (auto _ : state) {
     const double us = median_us(*opened->device, [&] {
@@ -150,16 +150,21 @@ const int registered = [] {
     const auto dtype = static_cast<DType>(type);
     for (const Shape& shape : kShapes) {
       if (shape.cols % dtype_info(dtype).block_values != 0) continue;
-      const std::string name = std::string("cuda_matvec/") + std::string(dtype_info(dtype).name) + "/" + shape.name;
-      benchmark::RegisterBenchmark(name.c_str(), cuda_matvec, dtype, shape)
-          ->ArgName("rows")
-          ->Arg(1)
-          ->Arg(2)
-          ->Arg(4)
-          ->Arg(8)
-          ->Iterations(1)
-          ->UseManualTime()
-          ->Unit(benchmark::kMicrosecond);
+      for (const kernels::Arithmetic arithmetic : {kernels::Arithmetic::Exact, kernels::Arithmetic::Quantized}) {
+        const bool is_exact = arithmetic == kernels::Arithmetic::Exact;
+        if (!is_exact && dtype_info(dtype).block_values == 1) continue;
+        const std::string name = std::string("cuda_matvec/") + std::string(dtype_info(dtype).name) +
+                                 (is_exact ? "/exact/" : "/quantized/") + shape.name;
+        benchmark::RegisterBenchmark(name.c_str(), cuda_matvec, dtype, arithmetic, shape)
+            ->ArgName("rows")
+            ->Arg(1)
+            ->Arg(2)
+            ->Arg(4)
+            ->Arg(8)
+            ->Iterations(1)
+            ->UseManualTime()
+            ->Unit(benchmark::kMicrosecond);
+      }
     }
   }
   return 0;

@@ -30,14 +30,21 @@ Result<Matvec> Matvec::find(const LoadedCode& code) {
   Matvec matvec(code.device());
   for (std::size_t type = 0; type < kDTypeCount; ++type) {
     for (std::size_t width = 0; width < kWidths; ++width) {
-      const std::string name = fmt::format("matvec_{}_{}", dtype_info(static_cast<DType>(type)).name, 1 << width);
-      EBB_TRY_ASSIGN(matvec.kernels_[type][width], code.find("matvec", name.c_str()));
+      const DTypeInfo& info = dtype_info(static_cast<DType>(type));
+      const std::string exact = fmt::format("matvec_{}_{}", info.name, 1 << width);
+      EBB_TRY_ASSIGN(matvec.exact_[type][width], code.find("matvec", exact.c_str()));
+      if (info.block_values == 1) {
+        matvec.quantized_[type][width] = matvec.exact_[type][width];
+        continue;
+      }
+      const std::string quantized = fmt::format("matvec_{}_quantized_{}", info.name, 1 << width);
+      EBB_TRY_ASSIGN(matvec.quantized_[type][width], code.find("matvec", quantized.c_str()));
     }
   }
   return matvec;
 }
 
-Status Matvec::launch(device::Stream stream, const float* x, std::size_t rows, std::size_t cols,
+Status Matvec::launch(device::Stream stream, Arithmetic arithmetic, const float* x, std::size_t rows, std::size_t cols,
                       std::span<const MatmulProduct> products) const {
   const DType dtype = products.front().w.dtype;
   const std::size_t width = std::min<std::size_t>(rows - 1, kWidths - 1);
@@ -62,15 +69,16 @@ Status Matvec::launch(device::Stream stream, const float* x, std::size_t rows, s
                       static_cast<unsigned>(w.rows), static_cast<unsigned>(batches), is_aligned(w.data, w.row_bytes())};
   }
   const std::size_t blocks = std::min(batches, kMostBlocks) * token_batches;
+  const Kernels& kernels = arithmetic == Arithmetic::Exact ? exact_ : quantized_;
   std::array<void*, 1> arguments = {&in};
   EBB_TRY(device_->enter());
   return device_->check(
-      device_->driver().launch(kernels_[static_cast<std::size_t>(dtype)][width], static_cast<unsigned>(blocks), 1, 1,
+      device_->driver().launch(kernels[static_cast<std::size_t>(dtype)][width], static_cast<unsigned>(blocks), 1, 1,
                                static_cast<unsigned>(threads), 1, 1, 0, device_->stream(stream), arguments.data(), nullptr),
       "launch matvec");
 }
 
-Status Matvec::run(device::Stream stream, const float* x, std::size_t rows, std::size_t cols,
+Status Matvec::run(device::Stream stream, Arithmetic arithmetic, const float* x, std::size_t rows, std::size_t cols,
                    std::span<const MatmulProduct> products) const {
   constexpr std::size_t kMost = std::numeric_limits<std::int32_t>::max();
   EBB_CHECK(rows <= kMatvecMaxRows && cols <= kMost, "{} rows of {}", rows, cols);
@@ -83,7 +91,7 @@ Status Matvec::run(device::Stream stream, const float* x, std::size_t rows, std:
                 "{} by {} {} on {} columns", w.rows, w.cols, dtype_info(dtype).name, cols);
       EBB_CHECK(reinterpret_cast<std::uintptr_t>(w.data) % kVectorBytes == 0, "a matrix is not aligned");
     }
-    EBB_TRY(launch(stream, x, rows, cols, products.subspan(first, end - first)));
+    EBB_TRY(launch(stream, arithmetic, x, rows, cols, products.subspan(first, end - first)));
   }
   return {};
 }
