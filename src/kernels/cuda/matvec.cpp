@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::size_t kVectorBytes = 16;      // of the widest load
 constexpr std::size_t kSplitColumns = 4096;   // from here on two warps share a row; matvec_error() knows
-constexpr std::size_t kFewBlocks = 512;       // below it, smaller blocks for more multiprocessors
+constexpr std::size_t kFewBlocks = 128;       // below it, smaller blocks for more multiprocessors, each with its own x
 constexpr std::size_t kMostBlocks = 1024;     // past it, blocks go on to further rows and keep their x
 constexpr std::size_t kSmallestBlock = 128;   // threads
 
@@ -56,9 +56,11 @@ Status Matvec::launch(device::Stream stream, Arithmetic arithmetic, const float*
   in.splits = cols < kSplitColumns ? 1 : 2;
   in.product_count = static_cast<unsigned>(products.size());
   in.x_is_aligned = is_aligned(x, cols * sizeof(float));
+  const unsigned rows_of_warp =
+      rows == 1 && dtype_info(dtype).block_values > 1 ? MatvecShape<1, true>::kRowsOfAWarp : MatvecShape<1, false>::kRowsOfAWarp;
   std::size_t all_rows = 0;
   for (const MatmulProduct& product : products) all_rows += product.w.rows;
-  const auto rows_of_block = [&](std::size_t threads) { return threads / 32 / in.splits * kMatvecRowsOfAWarp; };
+  const auto rows_of_block = [&](std::size_t threads) { return threads / 32 / in.splits * rows_of_warp; };
   std::size_t threads = kMatvecMaxThreads;
   while (threads > kSmallestBlock && div_up(all_rows, rows_of_block(threads)) * token_batches < kFewBlocks) threads /= 2;
   std::size_t batches = 0;

@@ -6,9 +6,17 @@
 namespace ebb::kernels::cuda {
 
 inline constexpr unsigned kMatvecProducts = 4;      // of one launch
-inline constexpr unsigned kMatvecRowsOfAWarp = 4;   // rows of w, which share each read of x
 inline constexpr unsigned kMatvecTileColumns = 8192;  // columns of x in shared memory, over all rows of x
 inline constexpr unsigned kMatvecMaxThreads = 256;
+
+/// Rows of w that a warp has at a time, and blocks that share a multiprocessor's registers. Rows share each read of x; with one
+/// row of x and packed weights, registers for more warps are worth more.
+template <unsigned kTokens, bool kIsPacked>
+struct MatvecShape {
+  static constexpr bool kIsNarrow = kTokens == 1 && kIsPacked;
+  static constexpr unsigned kRowsOfAWarp = kIsNarrow ? 2 : 4;
+  static constexpr unsigned kBlocks = kIsNarrow ? 4 : 2;
+};
 
 struct MatvecProduct {
   const unsigned char* w;

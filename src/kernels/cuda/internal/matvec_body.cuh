@@ -1,6 +1,6 @@
 // The product of some rows of x with packed matrices, for any piece of internal/matvec_pieces.cuh and either form of x in
-// internal/matvec_inputs.cuh. A block brings a tile of x into shared memory; a warp has four rows of w, so that each read of x
-// serves four, and walks them in groups of 1,024 columns. The order of summation: a lane adds its pieces from the first column to
+// internal/matvec_inputs.cuh. A block brings a tile of x into shared memory; a warp has two or four rows of w, so that each read of
+// x serves them all, and walks them in groups of 1,024 columns. The order of summation: a lane adds its pieces from the first column to
 // the last, the lanes add as a tree, the warps of a row in order. It depends on cols alone.
 #pragma once
 
@@ -11,7 +11,7 @@ namespace ebb::kernels::cuda {
 
 template <class Piece, class Input>
 __device__ void matvec(const MatvecArguments& in) {
-  constexpr unsigned kRows = kMatvecRowsOfAWarp;
+  constexpr unsigned kRows = Input::kRows;
   constexpr int kTokens = Input::kTokens;
   constexpr unsigned kTile = kMatvecTileColumns / kTokens;
   __shared__ Input x;

@@ -20,9 +20,10 @@ __device__ inline float4 load_quad(const MatvecArguments& in, const float* row, 
   return float4{value(0), value(1), value(2), value(3)};
 }
 
-template <int kRowsOfX>
+template <int kRowsOfX, unsigned kRowsOfAWarp>
 struct ExactInput {
   static constexpr int kTokens = kRowsOfX;
+  static constexpr unsigned kRows = kRowsOfAWarp;  // of w
   static constexpr unsigned kTile = kMatvecTileColumns / kTokens;
   float4 quads[kTokens][kTile / 4];
 
@@ -42,24 +43,24 @@ struct ExactInput {
   }
 
   template <class Piece>
-  __device__ void add(const Piece (&pieces)[kMatvecRowsOfAWarp], unsigned group, unsigned lane,
-                      float (&sums)[kTokens][kMatvecRowsOfAWarp]) const {
+  __device__ void add(const Piece (&pieces)[kRows], unsigned group, unsigned lane,
+                      float (&sums)[kTokens][kRows]) const {
 #pragma unroll
     for (int run = 0; run < 2; ++run) {
       float x_sums[kTokens] = {};
 #pragma unroll
       for (int four = 4 * run; four < 4 * run + 4; ++four) {
         const unsigned at = swizzled(Piece::quad_at(lane, four));
-        float4 w[kMatvecRowsOfAWarp];
+        float4 w[kRows];
 #pragma unroll
-        for (unsigned r = 0; r < kMatvecRowsOfAWarp; ++r) w[r] = pieces[r].four(four);
+        for (unsigned r = 0; r < kRows; ++r) w[r] = pieces[r].four(four);
 #pragma unroll
         for (int t = 0; t < kTokens; ++t) {
           const float4 value = quads[t][group * kGroupQuads + at];
           if constexpr (Piece::kHasOffset)
             x_sums[t] = __fadd_rn(x_sums[t], __fadd_rn(__fadd_rn(value.x, value.y), __fadd_rn(value.z, value.w)));
 #pragma unroll
-          for (unsigned r = 0; r < kMatvecRowsOfAWarp; ++r) {
+          for (unsigned r = 0; r < kRows; ++r) {
             sums[t][r] = fmaf(value.x, w[r].x, sums[t][r]);
             sums[t][r] = fmaf(value.y, w[r].y, sums[t][r]);
             sums[t][r] = fmaf(value.z, w[r].z, sums[t][r]);
@@ -71,16 +72,17 @@ struct ExactInput {
 #pragma unroll
         for (int t = 0; t < kTokens; ++t) {
 #pragma unroll
-          for (unsigned r = 0; r < kMatvecRowsOfAWarp; ++r) sums[t][r] = fmaf(x_sums[t], pieces[r].offset(run), sums[t][r]);
+          for (unsigned r = 0; r < kRows; ++r) sums[t][r] = fmaf(x_sums[t], pieces[r].offset(run), sums[t][r]);
         }
       }
     }
   }
 };
 
-template <int kRowsOfX>
+template <int kRowsOfX, unsigned kRowsOfAWarp>
 struct QuantizedInput {
   static constexpr int kTokens = kRowsOfX;
+  static constexpr unsigned kRows = kRowsOfAWarp;  // of w
   static constexpr unsigned kTile = kMatvecTileColumns / kTokens;
   static constexpr unsigned kGroupOcts = kGroupColumns / 8;
   static constexpr unsigned kGroupRuns = kGroupColumns / 16;
@@ -142,19 +144,19 @@ struct QuantizedInput {
 
   /// Integers within a run of 16 columns: at most 16 * 16383 * 255 < 2^27.
   template <class Piece>
-  __device__ void add(const Piece (&pieces)[kMatvecRowsOfAWarp], unsigned group, unsigned lane,
-                      float (&sums)[kTokens][kMatvecRowsOfAWarp]) const {
+  __device__ void add(const Piece (&pieces)[kRows], unsigned group, unsigned lane,
+                      float (&sums)[kTokens][kRows]) const {
 #pragma unroll
     for (int run = 0; run < 2; ++run) {
       const unsigned at = Piece::first_run(lane) + run * Piece::kSecondRun;
-      int dots[kTokens][kMatvecRowsOfAWarp] = {};
+      int dots[kTokens][kRows] = {};
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
         const unsigned oct = group * kGroupOcts + swizzled(2 * at + half);
-        Word low[kMatvecRowsOfAWarp];
-        Word high[kMatvecRowsOfAWarp];
+        Word low[kRows];
+        Word high[kRows];
 #pragma unroll
-        for (unsigned r = 0; r < kMatvecRowsOfAWarp; ++r) {
+        for (unsigned r = 0; r < kRows; ++r) {
           low[r] = pieces[r].bytes(4 * run + 2 * half);
           high[r] = pieces[r].bytes(4 * run + 2 * half + 1);
         }
@@ -162,7 +164,7 @@ struct QuantizedInput {
         for (int t = 0; t < kTokens; ++t) {
           const uint4 q = octs[t][oct];
 #pragma unroll
-          for (unsigned r = 0; r < kMatvecRowsOfAWarp; ++r) {
+          for (unsigned r = 0; r < kRows; ++r) {
             dots[t][r] = dot_low(q.x, low[r], dots[t][r]);
             dots[t][r] = dot_high(q.y, low[r], dots[t][r]);
             dots[t][r] = dot_low(q.z, high[r], dots[t][r]);
@@ -175,7 +177,7 @@ struct QuantizedInput {
         const int run_sum = run_sums[t][group * kGroupRuns + at];
         const float scale = scales[t][(group * kGroupRuns + at) / 2];
 #pragma unroll
-        for (unsigned r = 0; r < kMatvecRowsOfAWarp; ++r) {
+        for (unsigned r = 0; r < kRows; ++r) {
           const auto dot = static_cast<float>(dots[t][r] - Piece::kBias * run_sum);
           sums[t][r] = fmaf(dot, __fmul_rn(pieces[r].scale(run), scale), sums[t][r]);
           if constexpr (Piece::kHasOffset)
