@@ -16,12 +16,12 @@ namespace ebb::kernels::cuda {
 
 /// The largest error of y over sum |x w|, in unit roundings (2^-24).
 /// Exact      one rounding a column, in its fused multiply-add, and one of each weight with an offset.
-/// Quantized  each number is two bf16: within 2^-18 of it; the product of both second parts, at most 2^-18, is left out: 3 2^-18
+/// Quantized  each number is two bf16: within 2^-16 of it; the product of both second parts, at most 2^-16, is left out: 3 2^-16
 ///            in all. The matrix units take 16 columns three times and may cut each of 16 products and the sum before at 2^-23
 ///            of the largest, then the result: 3 (18 2^-23) for 16 columns. On cards below compute capability 8.0: as Exact.
 [[nodiscard]] constexpr double matmul_error(Arithmetic arithmetic, std::size_t cols) {
   if (arithmetic == Arithmetic::Exact) return static_cast<double>(cols) + 1;
-  return 3 * 0x1p6 + 3 * 18 * 2 * static_cast<double>((cols + 15) / 16) + 1;
+  return 3 * 0x1p8 + 3 * 18 * 2 * static_cast<double>((cols + 15) / 16) + 1;
 }
 
 class Matmul {
