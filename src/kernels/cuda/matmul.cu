@@ -114,22 +114,22 @@ __device__ void multiply_exact(const Arguments& a) {
   }
 }
 
+// Before compute capability 8.0 there is no bf16 in the matrix units: the exact product then serves both.
+#if __CUDA_ARCH__ >= 800
+#define EBB_SPLIT multiply_split
+
 /// Two floats to bf16, rounded to nearest, the first in the low half.
 __device__ inline std::uint32_t bf16_pair(float first, float second) {
   std::uint32_t pair = 0;
-#if __CUDA_ARCH__ >= 800
   asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(second), "f"(first));
-#endif
   return pair;
 }
 
 /// sums += a b: sixteen rows of w times eight of x over sixteen columns.
 __device__ inline void multiply_tile(float (&sums)[4], const std::uint32_t (&a)[4], std::uint32_t b0, std::uint32_t b1) {
-#if __CUDA_ARCH__ >= 800
   asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
                : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
                : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-#endif
 }
 
 /// Each number as the sum of two bf16, high and low; three of the four products on the matrix units. Eight warps: four along w,
@@ -198,14 +198,12 @@ __device__ void multiply_split(const Arguments& a) {
   }
 }
 
-}  // namespace
-
-// Before compute capability 8.0 there is no bf16 in the matrix units: the exact product then serves both.
-#if __CUDA_ARCH__ >= 800
-#define EBB_SPLIT multiply_split
 #else
 #define EBB_SPLIT multiply_exact
 #endif
+
+}  // namespace
+
 #define EBB_MATMUL(kType)                                                                                                        \
   extern "C" __global__ void __launch_bounds__(kThreads) matmul_exact_##kType(                                                   \
       const float* x, unsigned rows, unsigned cols, const unsigned char* w, unsigned w_rows, float* y, std::size_t y_stride) {   \
