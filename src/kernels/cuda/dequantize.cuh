@@ -184,6 +184,22 @@ template <DType kType>
 __device__ inline void dequantize_neighbours(const unsigned char* row, unsigned first, unsigned cols, float (&out)[kNeighbours]) {
   using F = Format<kType>;
   if constexpr (F::kBlockValues == 1) {
+    if constexpr (F::kBlockBytes == 2) {
+      const unsigned char* at = row + static_cast<std::size_t>(first) * 2;
+      if (first + kNeighbours <= cols && reinterpret_cast<std::uintptr_t>(at) % 16 == 0) {
+#pragma unroll
+        for (unsigned i = 0; i < 2; ++i) {
+          const uint4 eight = reinterpret_cast<const uint4*>(at)[i];
+          const std::uint32_t words[4] = {eight.x, eight.y, eight.z, eight.w};
+#pragma unroll
+          for (unsigned n = 0; n < 8; ++n) {
+            const std::uint32_t bits = (words[n / 2] >> (16 * (n % 2))) & 0xffffu;
+            out[8 * i + n] = kType == DType::F16 ? f16_value(bits) : bf16_value(bits);
+          }
+        }
+        return;
+      }
+    }
 #pragma unroll
     for (unsigned i = 0; i < kNeighbours; ++i) {
       const unsigned char* at = row + static_cast<std::size_t>(first + i) * F::kBlockBytes;

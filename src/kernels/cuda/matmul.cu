@@ -1,6 +1,6 @@
 // Products of many rows of activations with packed weights: y[t, r] = sum_c x[t, c] w[r, c]. Called through kernels/cuda/matmul.h.
-// A block has 64 rows of w and 64 of x. It walks over the columns 32 at a time: half its threads dequantise sixteen columns of a
-// row of w each, half read as many of x, into shared memory, while the last 32 are multiplied. Every sum goes over the columns
+// A block has 64 rows of w and 64 of x, or 128 of each. It walks over the columns 32 at a time: its threads dequantise sixteen
+// columns of a row of w each, or read as many of x, into registers, while the last 32 are multiplied from shared memory. Every sum goes over the columns
 // in order, whatever the number of rows. Blocks that share rows of w run next to each other, so that these come from the cache.
 // Floor: 2 rows cols w.rows operations, over the card's rate of float32 (exact) or a third of its rate of bf16 (split).
 
@@ -11,7 +11,7 @@ namespace {
 using namespace ebb::kernels::cuda;
 using ebb::DType;
 
-constexpr unsigned kTile = 64;      // rows of w, and of x, a block, as matmul.cpp has it
+constexpr unsigned kTile = 64;      // rows of w, and of x, a block in exact arithmetic, as matmul.cpp has it
 constexpr unsigned kStep = 32;      // columns at once
 constexpr unsigned kThreads = 256;  // as matmul.cpp has it
 
@@ -25,7 +25,7 @@ struct Arguments {
   std::size_t y_stride;
 };
 
-/// What a thread brings into shared memory: sixteen columns of one row of w (the lower half of the threads) or of x.
+/// What a thread brings into shared memory: sixteen columns of one row of w or of x. Task idx of 4 kSide: first all of w's.
 template <DType kType>
 struct Loader {
   const unsigned char* row;
@@ -36,11 +36,13 @@ struct Loader {
   unsigned slot;         // of the row in the tile
   unsigned step_column;  // 0 or 16
 
-  __device__ explicit Loader(const Arguments& a) : cols(a.cols) {
-    is_weight = threadIdx.x < kThreads / 2;
-    slot = threadIdx.x % kTile;
-    step_column = threadIdx.x / kTile % 2 * kNeighbours;
-    const unsigned idx = (is_weight ? blockIdx.y : blockIdx.x) * kTile + slot;
+  template <unsigned kSide>
+  __device__ void start(const Arguments& a, unsigned task, unsigned w_first, unsigned x_first) {
+    cols = a.cols;
+    is_weight = task < 2 * kSide;
+    slot = task % kSide;
+    step_column = task / kSide % 2 * kNeighbours;
+    const unsigned idx = (is_weight ? w_first : x_first) + slot;
     is_inside = idx < (is_weight ? a.w_rows : a.rows);
     has_vectors = cols % 4 == 0 && reinterpret_cast<std::uintptr_t>(a.x) % 16 == 0;
     const std::size_t row_idx = is_inside ? idx : 0;
@@ -71,11 +73,12 @@ struct Loader {
 
 /// float32 throughout: a thread has four rows of w times four of x.
 template <DType kType>
-__device__ void multiply_exact(const Arguments& a) {
+__device__ void multiply_exact(const Arguments& a, unsigned w_first, unsigned x_first) {
   constexpr unsigned kEach = 4;
   constexpr unsigned kAcross = kTile / kEach;
   __shared__ float4 tiles[2][kStep][kTile / 4 + 1];  // of w and x, a column after the other
-  const Loader<kType> loader(a);
+  Loader<kType> loader;
+  loader.template start<kTile>(a, threadIdx.x, w_first, x_first);
   const unsigned of_w = threadIdx.x % kAcross;
   const unsigned of_x = threadIdx.x / kAcross;
   float sums[kEach][kEach] = {};  // [row of x][row of w]
@@ -104,11 +107,11 @@ __device__ void multiply_exact(const Arguments& a) {
   }
 #pragma unroll
   for (unsigned t = 0; t < kEach; ++t) {
-    const unsigned token = blockIdx.x * kTile + of_x * kEach + t;
+    const unsigned token = x_first + of_x * kEach + t;
     if (token >= a.rows) continue;
 #pragma unroll
     for (unsigned i = 0; i < kEach; ++i) {
-      const unsigned row = blockIdx.y * kTile + of_w * kEach + i;
+      const unsigned row = w_first + of_w * kEach + i;
       if (row < a.w_rows) a.y[token * a.y_stride + row] = sums[t][i];
     }
   }
@@ -116,8 +119,6 @@ __device__ void multiply_exact(const Arguments& a) {
 
 // Before compute capability 8.0 there is no bf16 in the matrix units: the exact product then serves both.
 #if __CUDA_ARCH__ >= 800
-#define EBB_SPLIT multiply_split
-
 /// Two floats to bf16, rounded to nearest, the first in the low half.
 __device__ inline std::uint32_t bf16_pair(float first, float second) {
   std::uint32_t pair = 0;
@@ -132,87 +133,127 @@ __device__ inline void multiply_tile(float (&sums)[4], const std::uint32_t (&a)[
                : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
-/// Each number as the sum of two bf16, high and low; three of the four products on the matrix units. Eight warps: four along w,
-/// sixteen rows each, two along x, 32 rows each.
-template <DType kType>
-__device__ void multiply_split(const Arguments& a) {
+/// Four matrices of eight rows of eight bf16; lane l names row l % 8 of matrix l / 8.
+__device__ inline void load_matrices(std::uint32_t (&out)[4], const std::uint32_t* row) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(out[0]), "=r"(out[1]), "=r"(out[2]), "=r"(out[3])
+               : "r"(static_cast<std::uint32_t>(__cvta_generic_to_shared(row)))
+               : "memory");
+}
+
+/// Each number as the sum of two bf16, high and low; three of the four products on the matrix units (two where w has no low
+/// part). Eight warps: four along w, two along x. The order of a sum is the same for every kSide.
+template <DType kType, unsigned kSide>
+__device__ void multiply_split(const Arguments& a, unsigned w_first, unsigned x_first) {
+  constexpr bool kHasLow = kType != DType::BF16;
   constexpr unsigned kWords = kStep / 2 + 4;  // of a row: the padding puts eight rows into different banks
-  constexpr unsigned kEights = 4;             // of rows of x, a warp
-  __shared__ uint4 space[2][2][kTile][kWords / 4];  // [w, x][high, low][row]
-  const auto tiles = reinterpret_cast<std::uint32_t(*)[2][kTile][kWords]>(space);
-  const Loader<kType> loader(a);
-  const unsigned warp = threadIdx.x / 32;
-  const unsigned group = threadIdx.x % 32 / 4;
-  const unsigned member = threadIdx.x % 4;
-  const unsigned w_row = warp % 4 * 16 + group;
-  const unsigned x_row = warp / 4 * 32 + group;
-  float sums[kEights][4] = {};
-  float next[kNeighbours];
-  loader.load(0, next);
+  constexpr unsigned kLoads = 4 * kSide / kThreads;
+  constexpr unsigned kSixteens = kSide / 64;  // of rows of w, a warp
+  constexpr unsigned kEights = kSide / 16;    // of rows of x, a warp
+  __shared__ uint4 space[2][2][kSide][kWords / 4];  // [w, x][high, low][row]
+  const auto tiles = reinterpret_cast<std::uint32_t(*)[2][kSide][kWords]>(space);
+  Loader<kType> loaders[kLoads];
+  float next[kLoads][kNeighbours];
+#pragma unroll
+  for (unsigned j = 0; j < kLoads; ++j) {
+    loaders[j].template start<kSide>(a, threadIdx.x + j * kThreads, w_first, x_first);
+    loaders[j].load(0, next[j]);
+  }
+  const unsigned lane = threadIdx.x % 32;
+  const unsigned w_row = threadIdx.x / 32 % 4 * (16 * kSixteens);
+  const unsigned x_row = threadIdx.x / 128 * (8 * kEights);
+  float sums[kSixteens][kEights][4] = {};
   for (unsigned column = 0; column < a.cols; column += kStep) {
-    std::uint32_t high[kNeighbours / 2];
-    std::uint32_t low[kNeighbours / 2];
+    __syncthreads();
 #pragma unroll
-    for (unsigned i = 0; i < kNeighbours / 2; ++i) {
-      high[i] = bf16_pair(next[2 * i], next[2 * i + 1]);
-      low[i] = bf16_pair(next[2 * i] - bf16_value(high[i]), next[2 * i + 1] - bf16_value(high[i] >> 16));
+    for (unsigned j = 0; j < kLoads; ++j) {
+      std::uint32_t high[kNeighbours / 2];
+      std::uint32_t low[kNeighbours / 2];
+#pragma unroll
+      for (unsigned i = 0; i < kNeighbours / 2; ++i) {
+        high[i] = bf16_pair(next[j][2 * i], next[j][2 * i + 1]);
+        low[i] = bf16_pair(next[j][2 * i] - bf16_value(high[i]), next[j][2 * i + 1] - bf16_value(high[i] >> 16));
+      }
+      auto& target = space[loaders[j].is_weight ? 0 : 1];
+#pragma unroll
+      for (unsigned i = 0; i < 2; ++i) {
+        const unsigned at = loaders[j].step_column / 8 + i;
+        target[0][loaders[j].slot][at] = uint4{high[4 * i], high[4 * i + 1], high[4 * i + 2], high[4 * i + 3]};
+        target[1][loaders[j].slot][at] = uint4{low[4 * i], low[4 * i + 1], low[4 * i + 2], low[4 * i + 3]};
+      }
     }
     __syncthreads();
-    const unsigned which = loader.is_weight ? 0 : 1;
+    if (column + kStep < a.cols) {
 #pragma unroll
-    for (unsigned i = 0; i < 2; ++i) {
-      const unsigned at = loader.step_column / 8 + i;
-      space[which][0][loader.slot][at] = uint4{high[4 * i], high[4 * i + 1], high[4 * i + 2], high[4 * i + 3]};
-      space[which][1][loader.slot][at] = uint4{low[4 * i], low[4 * i + 1], low[4 * i + 2], low[4 * i + 3]};
+      for (unsigned j = 0; j < kLoads; ++j) loaders[j].load(column + kStep, next[j]);
     }
-    __syncthreads();
-    if (column + kStep < a.cols) loader.load(column + kStep, next);
 #pragma unroll
     for (unsigned k = 0; k < kStep / 2; k += 8) {
-      std::uint32_t w[2][4];
+      std::uint32_t w[kSixteens][2][4];
 #pragma unroll
-      for (unsigned part = 0; part < 2; ++part) {
-        w[part][0] = tiles[0][part][w_row][k + member];
-        w[part][1] = tiles[0][part][w_row + 8][k + member];
-        w[part][2] = tiles[0][part][w_row][k + member + 4];
-        w[part][3] = tiles[0][part][w_row + 8][k + member + 4];
+      for (unsigned m = 0; m < kSixteens; ++m) {
+#pragma unroll
+        for (unsigned part = 0; part < (kHasLow ? 2 : 1); ++part)
+          load_matrices(w[m][part], &tiles[0][part][w_row + 16 * m + lane % 16][k + lane / 16 * 4]);
       }
 #pragma unroll
-      for (unsigned n = 0; n < kEights; ++n) {
-        const std::uint32_t(&x_high)[kWords] = tiles[1][0][x_row + 8 * n];
-        const std::uint32_t(&x_low)[kWords] = tiles[1][1][x_row + 8 * n];
-        multiply_tile(sums[n], w[0], x_low[k + member], x_low[k + member + 4]);
-        multiply_tile(sums[n], w[1], x_high[k + member], x_high[k + member + 4]);
-        multiply_tile(sums[n], w[0], x_high[k + member], x_high[k + member + 4]);
+      for (unsigned n = 0; n < kEights; n += 2) {
+        const unsigned row = x_row + 8 * n + lane / 16 * 8 + lane % 8;
+        std::uint32_t x[2][4];  // [high, low][first eight's columns 0 and 8, second eight's]
+        load_matrices(x[0], &tiles[1][0][row][k + lane / 8 % 2 * 4]);
+        load_matrices(x[1], &tiles[1][1][row][k + lane / 8 % 2 * 4]);
+#pragma unroll
+        for (unsigned m = 0; m < kSixteens; ++m) {
+#pragma unroll
+          for (unsigned i = 0; i < 2; ++i) {
+            multiply_tile(sums[m][n + i], w[m][0], x[1][2 * i], x[1][2 * i + 1]);
+            if (kHasLow) multiply_tile(sums[m][n + i], w[m][1], x[0][2 * i], x[0][2 * i + 1]);
+            multiply_tile(sums[m][n + i], w[m][0], x[0][2 * i], x[0][2 * i + 1]);
+          }
+        }
       }
     }
   }
 #pragma unroll
-  for (unsigned n = 0; n < kEights; ++n) {
+  for (unsigned m = 0; m < kSixteens; ++m) {
 #pragma unroll
-    for (unsigned i = 0; i < 4; ++i) {
-      const unsigned token = blockIdx.x * kTile + warp / 4 * 32 + 8 * n + 2 * member + i % 2;
-      const unsigned row = blockIdx.y * kTile + w_row + i / 2 * 8;
-      if (token < a.rows && row < a.w_rows) a.y[token * a.y_stride + row] = sums[n][i];
+    for (unsigned n = 0; n < kEights; ++n) {
+#pragma unroll
+      for (unsigned i = 0; i < 4; ++i) {
+        const unsigned token = x_first + x_row + 8 * n + lane % 4 * 2 + i % 2;
+        const unsigned row = w_first + w_row + 16 * m + lane / 4 + i / 2 * 8;
+        if (token < a.rows && row < a.w_rows) a.y[token * a.y_stride + row] = sums[m][n][i];
+      }
     }
   }
 }
-
-#else
-#define EBB_SPLIT multiply_exact
 #endif
+
+template <DType kType, unsigned kSide>
+__device__ void multiply_fast(const Arguments& a) {
+  const unsigned w_first = blockIdx.y * kSide;
+  const unsigned x_first = blockIdx.x * kSide;
+#if __CUDA_ARCH__ >= 800
+  multiply_split<kType, kSide>(a, w_first, x_first);
+#else
+  for (unsigned part = 0; part < kSide * kSide / (kTile * kTile); ++part)
+    multiply_exact<kType>(a, w_first + part / 2 * kTile, x_first + part % 2 * kTile);
+#endif
+}
 
 }  // namespace
 
-#define EBB_MATMUL(kType)                                                                                                        \
-  extern "C" __global__ void __launch_bounds__(kThreads) matmul_exact_##kType(                                                   \
-      const float* x, unsigned rows, unsigned cols, const unsigned char* w, unsigned w_rows, float* y, std::size_t y_stride) {   \
-    multiply_exact<DType::kType>(Arguments{x, rows, cols, w, w_rows, y, y_stride});                                              \
-  }                                                                                                                              \
-  extern "C" __global__ void __launch_bounds__(kThreads) matmul_split_##kType(                                                   \
-      const float* x, unsigned rows, unsigned cols, const unsigned char* w, unsigned w_rows, float* y, std::size_t y_stride) {   \
-    EBB_SPLIT<DType::kType>(Arguments{x, rows, cols, w, w_rows, y, y_stride});                                                   \
+#define EBB_MATMUL_KERNEL(name, call)                                                                                            \
+  extern "C" __global__ void __launch_bounds__(kThreads) name(const float* x, unsigned rows, unsigned cols,                      \
+                                                              const unsigned char* w, unsigned w_rows, float* y,                 \
+                                                              std::size_t y_stride) {                                            \
+    const Arguments a{x, rows, cols, w, w_rows, y, y_stride};                                                                    \
+    call;                                                                                                                        \
   }
+#define EBB_MATMUL(kType)                                                                                                       \
+  EBB_MATMUL_KERNEL(matmul_exact_##kType, (multiply_exact<DType::kType>(a, blockIdx.y * kTile, blockIdx.x * kTile)))             \
+  EBB_MATMUL_KERNEL(matmul_split_64_##kType, (multiply_fast<DType::kType, 64>(a)))                                               \
+  EBB_MATMUL_KERNEL(matmul_split_128_##kType, (multiply_fast<DType::kType, 128>(a)))
 EBB_MATMUL(F32)
 EBB_MATMUL(F16)
 EBB_MATMUL(BF16)

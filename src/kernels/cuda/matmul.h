@@ -43,7 +43,8 @@ class Matmul {
 
   device::CudaDevice* device_;
   ByType exact_{};
-  ByType split_{};
+  ByType split_{};       // in tiles of 64
+  ByType wide_split_{};  // of 128
 };
 
 }  // namespace ebb::kernels::cuda
