@@ -1,7 +1,7 @@
 // Packed blocks to float32 inside kernels, the same bits as kernels/dequantize.h gives: sixteen neighbours of a row at once,
 // the most that share one scale in every format. A scale times a quant is exact in float32, so that the one rounding is
 // that of adding the offset (kernels/cpu/internal/integer_block.h says why).
-// Included by .cu files alone. Rows begin at a multiple of four bytes, or of two where the block's bytes are no multiple of four.
+// Included by .cu files alone. A matrix begins at a multiple of sixteen bytes; blocks lie at multiples of what divides their size.
 #pragma once
 
 #include <cstddef>
@@ -56,6 +56,20 @@ __device__ inline std::uint32_t word_at(const unsigned char* at) {
   return half_word(at) | half_word(at + 2) << 16;
 }
 
+struct Sixteen {
+  std::uint32_t words[4];
+};
+
+/// Sixteen bytes, likewise.
+template <DType kType>
+__device__ inline Sixteen sixteen_at(const unsigned char* at) {
+  if constexpr (Format<kType>::kBlockBytes % 16 == 0) {
+    const uint4 held = *reinterpret_cast<const uint4*>(at);
+    return {{held.x, held.y, held.z, held.w}};
+  }
+  return {{word_at<kType>(at), word_at<kType>(at + 4), word_at<kType>(at + 8), word_at<kType>(at + 12)}};
+}
+
 /// Value i is scale * q[i] + offset.
 struct Neighbours {
   float scale;
@@ -75,15 +89,14 @@ __device__ inline int iq4_value(unsigned nibble) {
   return static_cast<std::int8_t>(((nibble & 8u) != 0 ? high : low) >> (8 * (nibble & 3u)));
 }
 
-/// The 6-bit scale and minimum of sub-block k of Q4_K and Q5_K.
-__device__ inline void k_scales(const unsigned char* scales, unsigned k, unsigned& scale, unsigned& minimum) {
-  if (k < 4) {
-    scale = scales[k] & 63u;
-    minimum = scales[k + 4] & 63u;
-  } else {
-    scale = (scales[k + 4] & 15u) | (scales[k - 4] >> 6) << 4;
-    minimum = (scales[k + 4] >> 4) | (scales[k] >> 6) << 4;
-  }
+/// The 6-bit scale and minimum of sub-block k of Q4_K and Q5_K, from the twelve bytes that hold eight of each.
+__device__ inline void k_scales(const uint4& head, unsigned k, unsigned& scale, unsigned& minimum) {
+  const unsigned at = 8 * (k % 4);
+  const unsigned first = (head.y >> at) & 0xffu;
+  const unsigned second = (head.z >> at) & 0xffu;
+  const unsigned third = (head.w >> at) & 0xffu;
+  scale = k < 4 ? first & 63u : (third & 15u) | (first >> 6) << 4;
+  minimum = k < 4 ? second & 63u : (third >> 4) | (second >> 6) << 4;
 }
 
 /// Values i .. i + 15 of a block of 32.
@@ -127,9 +140,10 @@ __device__ inline void decode_256(const unsigned char* block, unsigned i, Neighb
   if constexpr (kType == DType::Q4_K || kType == DType::Q5_K) {
     unsigned scale = 0;
     unsigned minimum = 0;
-    k_scales(block + 4, k, scale, minimum);
-    out.scale = half_at(block) * static_cast<float>(scale);
-    out.offset = -(half_at(block + 2) * static_cast<float>(minimum));
+    const uint4 head = *reinterpret_cast<const uint4*>(block);
+    k_scales(head, k, scale, minimum);
+    out.scale = f16_value(head.x & 0xffffu) * static_cast<float>(scale);
+    out.offset = -(f16_value(head.x >> 16) * static_cast<float>(minimum));
     words = block + (kType == DType::Q5_K ? 48 : 16) + 32 * (k / 2) + in_part;
     shift = 4 * (k % 2);
   } else if constexpr (kType == DType::Q6_K) {
@@ -157,13 +171,14 @@ __device__ inline void decode_256(const unsigned char* block, unsigned i, Neighb
     words = block + 8 + 16 * k;
     shift = in_part / 4;
   }
+  const Sixteen held = sixteen_at<kType>(words);
 #pragma unroll
   for (unsigned n = 0; n < 4; ++n) {
-    const std::uint32_t word = word_at<kType>(words + 4 * n) >> shift;
+    const std::uint32_t word = held.words[n] >> shift;
     if constexpr (kType == DType::Q4_K) {
       out.set_bytes(n, word & 0x0f0f0f0fu, [](unsigned q) { return static_cast<int>(q); });
     } else if constexpr (kType == DType::Q5_K) {
-      const std::uint32_t fifth = (word_at<kType>(block + 16 + in_part + 4 * n) >> k) & 0x01010101u;
+      const std::uint32_t fifth = (sixteen_at<kType>(block + 16 + in_part).words[n] >> k) & 0x01010101u;
       out.set_bytes(n, (word & 0x0f0f0f0fu) | fifth << 4, [](unsigned q) { return static_cast<int>(q); });
     } else if constexpr (kType == DType::Q6_K) {
       const std::uint32_t high = (word_at<kType>(block + 128 + 32 * half + in_part + 4 * n) >> (2 * part)) & 0x03030303u;

@@ -14,12 +14,21 @@ __device__ void embed(const unsigned char* table, unsigned table_rows, unsigned 
   const bool is_row = id >= 0 && static_cast<unsigned>(id) < table_rows;
   const unsigned char* row = table + static_cast<std::size_t>(is_row ? id : 0) * row_bytes_of<kType>(cols);
   float* const to = out + static_cast<std::size_t>(blockIdx.x) * cols;
+  const bool has_vectors = reinterpret_cast<std::uintptr_t>(to) % 16 == 0;
   for (unsigned first = threadIdx.x * kNeighbours; first < cols; first += blockDim.x * kNeighbours) {
     float values[kNeighbours];
     dequantize_neighbours<kType>(row, first, cols, values);
 #pragma unroll
-    for (unsigned i = 0; i < kNeighbours; ++i) {
-      if (first + i < cols) to[first + i] = is_row ? values[i] * scale : __uint_as_float(0x7fc00000u);
+    for (float& value : values) value = is_row ? value * scale : __uint_as_float(0x7fc00000u);
+    if (has_vectors && first + kNeighbours <= cols) {
+#pragma unroll
+      for (unsigned i = 0; i < kNeighbours; i += 4)
+        *reinterpret_cast<float4*>(to + first + i) = float4{values[i], values[i + 1], values[i + 2], values[i + 3]};
+    } else {
+#pragma unroll
+      for (unsigned i = 0; i < kNeighbours; ++i) {
+        if (first + i < cols) to[first + i] = values[i];
+      }
     }
   }
 }

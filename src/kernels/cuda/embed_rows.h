@@ -18,7 +18,7 @@ class EmbedRows {
   /// `code` outlives the object.
   [[nodiscard]] static Result<EmbedRows> find(const LoadedCode& code);
 
-  /// Shape   table.data on the card, 4-byte aligned; ids [tokens] i32, out [tokens, table.cols] f32; tokens, rows and cols < 2^31.
+  /// Shape   table.data on the card, 16-byte aligned; ids [tokens] i32, out [tokens, table.cols] f32; tokens, rows and cols < 2^31.
   /// Errors  DeviceLost; Io when the driver refuses the launch.
   [[nodiscard]] Status run(device::Stream stream, const TensorView& table, const std::int32_t* ids, std::size_t tokens, float scale,
                            float* out) const;

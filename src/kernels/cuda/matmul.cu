@@ -2,7 +2,7 @@
 // A block has 64 rows of w and 64 of x, or 128 of each. It walks over the columns 32 at a time: its threads dequantise sixteen
 // columns of a row of w each, or read as many of x, into registers, while the last 32 are multiplied from shared memory. Every sum goes over the columns
 // in order, whatever the number of rows. Blocks that share rows of w run next to each other, so that these come from the cache.
-// Floor: 2 rows cols w.rows operations, over the card's rate of float32 (exact) or a third of its rate of bf16 (split).
+// Floor: 2 rows cols w.rows operations at the rate of float32, or three times as many at that of bf16 (split).
 
 #include "kernels/cuda/dequantize.cuh"
 
@@ -141,51 +141,81 @@ __device__ inline void load_matrices(std::uint32_t (&out)[4], const std::uint32_
                : "memory");
 }
 
+__device__ inline void split_pair(float first, float second, std::uint32_t& high, std::uint32_t& low) {
+  high = bf16_pair(first, second);
+  low = bf16_pair(first - bf16_value(high), second - bf16_value(high >> 16));
+}
+
+/// Four columns of a row of x, zeros outside. Neighbouring threads have neighbouring columns.
+__device__ inline float4 load_four(const Arguments& a, bool has_vectors, unsigned row, unsigned column) {
+  float4 four{0, 0, 0, 0};
+  if (row >= a.rows || column >= a.cols) return four;
+  const float* const at = a.x + static_cast<std::size_t>(row) * a.cols + column;
+  if (has_vectors) return *reinterpret_cast<const float4*>(at);
+  four.x = at[0];
+  if (column + 1 < a.cols) four.y = at[1];
+  if (column + 2 < a.cols) four.z = at[2];
+  if (column + 3 < a.cols) four.w = at[3];
+  return four;
+}
+
 /// Each number as the sum of two bf16, high and low; three of the four products on the matrix units (two where w has no low
 /// part). Eight warps: four along w, two along x. The order of a sum is the same for every kSide.
 template <DType kType, unsigned kSide>
 __device__ void multiply_split(const Arguments& a, unsigned w_first, unsigned x_first) {
   constexpr bool kHasLow = kType != DType::BF16;
   constexpr unsigned kWords = kStep / 2 + 4;  // of a row: the padding puts eight rows into different banks
-  constexpr unsigned kLoads = 4 * kSide / kThreads;
+  constexpr unsigned kFours = kSide * kStep / 4 / kThreads;  // of x, a thread
   constexpr unsigned kSixteens = kSide / 64;  // of rows of w, a warp
   constexpr unsigned kEights = kSide / 16;    // of rows of x, a warp
   __shared__ uint4 space[2][2][kSide][kWords / 4];  // [w, x][high, low][row]
   const auto tiles = reinterpret_cast<std::uint32_t(*)[2][kSide][kWords]>(space);
-  Loader<kType> loaders[kLoads];
-  float next[kLoads][kNeighbours];
-#pragma unroll
-  for (unsigned j = 0; j < kLoads; ++j) {
-    loaders[j].template start<kSide>(a, threadIdx.x + j * kThreads, w_first, x_first);
-    loaders[j].load(0, next[j]);
+  const bool has_vectors = a.cols % 4 == 0 && reinterpret_cast<std::uintptr_t>(a.x) % 16 == 0;
+  const bool has_weights = threadIdx.x < 2 * kSide;
+  const unsigned x_slot = threadIdx.x / 8;
+  const unsigned x_column = threadIdx.x % 8 * 4;
+  Loader<kType> loader;
+  float next[kNeighbours];
+  float4 next_x[kFours];
+  if (has_weights) {
+    loader.template start<kSide>(a, threadIdx.x, w_first, x_first);
+    loader.load(0, next);
   }
+#pragma unroll
+  for (unsigned j = 0; j < kFours; ++j) next_x[j] = load_four(a, has_vectors, x_first + x_slot + j * (kThreads / 8), x_column);
   const unsigned lane = threadIdx.x % 32;
   const unsigned w_row = threadIdx.x / 32 % 4 * (16 * kSixteens);
   const unsigned x_row = threadIdx.x / 128 * (8 * kEights);
   float sums[kSixteens][kEights][4] = {};
   for (unsigned column = 0; column < a.cols; column += kStep) {
     __syncthreads();
-#pragma unroll
-    for (unsigned j = 0; j < kLoads; ++j) {
+    if (has_weights) {
       std::uint32_t high[kNeighbours / 2];
       std::uint32_t low[kNeighbours / 2];
 #pragma unroll
-      for (unsigned i = 0; i < kNeighbours / 2; ++i) {
-        high[i] = bf16_pair(next[j][2 * i], next[j][2 * i + 1]);
-        low[i] = bf16_pair(next[j][2 * i] - bf16_value(high[i]), next[j][2 * i + 1] - bf16_value(high[i] >> 16));
-      }
-      auto& target = space[loaders[j].is_weight ? 0 : 1];
+      for (unsigned i = 0; i < kNeighbours / 2; ++i) split_pair(next[2 * i], next[2 * i + 1], high[i], low[i]);
 #pragma unroll
       for (unsigned i = 0; i < 2; ++i) {
-        const unsigned at = loaders[j].step_column / 8 + i;
-        target[0][loaders[j].slot][at] = uint4{high[4 * i], high[4 * i + 1], high[4 * i + 2], high[4 * i + 3]};
-        target[1][loaders[j].slot][at] = uint4{low[4 * i], low[4 * i + 1], low[4 * i + 2], low[4 * i + 3]};
+        const unsigned at = loader.step_column / 8 + i;
+        space[0][0][loader.slot][at] = uint4{high[4 * i], high[4 * i + 1], high[4 * i + 2], high[4 * i + 3]};
+        if (kHasLow) space[0][1][loader.slot][at] = uint4{low[4 * i], low[4 * i + 1], low[4 * i + 2], low[4 * i + 3]};
       }
+    }
+#pragma unroll
+    for (unsigned j = 0; j < kFours; ++j) {
+      uint2 high;
+      uint2 low;
+      split_pair(next_x[j].x, next_x[j].y, high.x, low.x);
+      split_pair(next_x[j].z, next_x[j].w, high.y, low.y);
+      *reinterpret_cast<uint2*>(&tiles[1][0][x_slot + j * (kThreads / 8)][x_column / 2]) = high;
+      *reinterpret_cast<uint2*>(&tiles[1][1][x_slot + j * (kThreads / 8)][x_column / 2]) = low;
     }
     __syncthreads();
     if (column + kStep < a.cols) {
+      if (has_weights) loader.load(column + kStep, next);
 #pragma unroll
-      for (unsigned j = 0; j < kLoads; ++j) loaders[j].load(column + kStep, next[j]);
+      for (unsigned j = 0; j < kFours; ++j)
+        next_x[j] = load_four(a, has_vectors, x_first + x_slot + j * (kThreads / 8), column + kStep + x_column);
     }
 #pragma unroll
     for (unsigned k = 0; k < kStep / 2; k += 8) {

@@ -30,7 +30,7 @@ class Matmul {
   [[nodiscard]] static Result<Matmul> find(const LoadedCode& code);
 
   /// Runs all products on one input. In Quantized arithmetic an infinite number, or one that rounds to infinity in bf16, gives NaN.
-  /// Shape   x [rows, cols] f32; each w [w.rows, cols], 4-byte aligned; all addresses of the device; rows, cols and w.rows below
+  /// Shape   x [rows, cols] f32; each w [w.rows, cols], 16-byte aligned; all addresses of the device; rows, cols and w.rows below
   ///         2^22.
   /// Errors  DeviceLost; Io when the driver refuses the launch.
   [[nodiscard]] Status run(device::Stream stream, Arithmetic arithmetic, const float* x, std::size_t rows, std::size_t cols,
