@@ -21,7 +21,8 @@ namespace ebb::kernels::cuda {
 ///            of the largest, then the result: 3 (18 2^-23) for 16 columns. On cards below compute capability 8.0: as Exact.
 [[nodiscard]] constexpr double matmul_error(Arithmetic arithmetic, std::size_t cols) {
   if (arithmetic == Arithmetic::Exact) return static_cast<double>(cols) + 1;
-  return 3 * 0x1p8 + 3 * 18 * 2 * static_cast<double>((cols + 15) / 16) + 1;
+  const std::size_t sixteens = (cols + 15) / 16;
+  return 3 * 0x1p8 + 3 * 18 * 2 * static_cast<double>(sixteens) + 1;
 }
 
 class Matmul {

@@ -16,7 +16,8 @@ inline constexpr std::size_t kMaxRopeHeadDim = 256;
 /// n = 2 ceil(head_dim / 64) squares and the tree 5 sums; mean and eps round twice; the root halves them: (n + 7) / 2. Root,
 /// quotient and two products round once each, then a product and a fused sum: 6 more.
 [[nodiscard]] constexpr double norm_rope_error(std::size_t head_dim) {
-  return (static_cast<double>(2 * ((head_dim + 63) / 64)) + 7) / 2 + 6;
+  const std::size_t squares = 2 * ((head_dim + 63) / 64);
+  return (static_cast<double>(squares) + 7) / 2 + 6;
 }
 
 class Rope {
