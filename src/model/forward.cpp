@@ -42,6 +42,7 @@ Status Model::lay_out(const StepShape& step) {
     for (std::size_t idx = 0; idx < sizes.size(); ++idx) homes_[idx].shrink(sizes[idx]);
     return laid;
   }
+  if (const std::size_t bytes = staging_bytes(step); bytes > staging_.committed_bytes()) EBB_TRY(staging_.resize(bytes));
   last_step_ = step;
   return {};
 }
@@ -57,7 +58,7 @@ Status Model::pass(KvCache& cache, std::span<const std::int32_t> tokens, std::si
   }
   const Layer& first = layers_.front();
   const Buffers& b = homes_[first.home_idx].buffers();
-  EBB_TRY(ops(first).embed_rows(embedding_, tokens, static_cast<float>(std::sqrt(static_cast<double>(c.hidden))), b.x));
+  EBB_TRY(ops(first).embed_rows(embedding_, tokens, static_cast<float>(std::sqrt(static_cast<double>(c.hidden))), staging(), b.x));
   EBB_TRY(ops(first).rms_norm(b.x, first.attn_norm, static_cast<float>(c.rms_eps), rows, c.hidden, b.normed));
 
   // Past the last layer's keys and values only rows whose logits are wanted matter.
@@ -180,7 +181,7 @@ Status Model::emit_logits(std::size_t first_row, std::size_t rows, const LogitSi
     const std::size_t count = std::min(kLogitRowsPerBlock, rows - row);
     const std::array head = {kernels::MatmulProduct{head_, b.logits, head_.rows}};
     EBB_TRY(ops.products(b.normed + row * config_.hidden, count, config_.hidden, head, b.products()));
-    EBB_TRY_ASSIGN(const float* logits, ops.on_host(b.logits, count * head_.rows));
+    EBB_TRY_ASSIGN(const float* logits, ops.on_host(b.logits, count * head_.rows, staging()));
     for (std::size_t idx = 0; idx < count; ++idx) sink(row + idx, std::span<const float>(logits + idx * head_.rows, head_.rows));
   }
   return {};

@@ -20,6 +20,7 @@
 #include "kernels/ops.h"
 #include "kernels/thread_pool.h"
 #include "memory/page_pool.h"
+#include "memory/region.h"
 #include "model/config.h"
 #include "model/kv_cache.h"
 #include "model/model_options.h"
@@ -94,7 +95,11 @@ class Model {
   [[nodiscard]] std::size_t scratch_bytes() const;
   /// Bytes of scratch on one home for a step of so many rows, before rounding to pages.
   [[nodiscard]] static std::size_t scratch_footprint(const Config& config, const ModelOptions& options, kernels::KvTypes kv_types,
-                                                     std::size_t rows, std::size_t logit_rows, bool has_output);
+                                                     std::size_t rows, std::size_t logit_rows, bool has_output,
+                                                     device::Kind kind);
+  /// Bytes of host memory through which a card gets embedded rows and gives logits, in such a step; 0 on the host.
+  [[nodiscard]] static std::size_t staging_footprint(const Config& config, std::size_t rows, std::size_t logit_rows,
+                                                     device::Kind first_home, device::Kind output_home);
 
  private:
   struct Layer {
@@ -122,6 +127,8 @@ class Model {
   [[nodiscard]] Status run_layer(KvCache& cache, std::size_t layer_idx, std::size_t first_row, std::size_t rows);
   [[nodiscard]] Status attend(KvCache& cache, std::size_t layer_idx, std::size_t first_row, std::size_t rows);
   [[nodiscard]] kernels::Ops& ops(const Layer& layer) const { return *home_ops_[layer.home_idx]; }
+  [[nodiscard]] std::span<std::byte> staging() const { return {staging_.data(), staging_.committed_bytes()}; }
+  [[nodiscard]] std::size_t staging_bytes(const StepShape& step) const;
   [[nodiscard]] std::vector<TensorView> step_weights() const;
   [[nodiscard]] Status emit_logits(std::size_t first_row, std::size_t rows, const LogitSink& sink);
 
@@ -131,14 +138,14 @@ class Model {
   std::size_t max_chunk_tokens_;
   weights::WeightStore& store_;
   kernels::ThreadPool threads_;
-  std::unique_ptr<kernels::Ops> host_ops_;  // of every home so far
   bool loaded_ = false;
   std::vector<memory::PagePool*> targets_;  // of units(), in that order: where load_weights() puts them
   TensorView embedding_, head_;
   const float* output_norm_ = nullptr;
   std::vector<Layer> layers_;
   std::vector<Scratch> homes_;  // one a distinct home, in the order of the layers, the output's last
-  std::vector<kernels::Ops*> home_ops_;  // by home: what computes there
+  std::vector<std::unique_ptr<kernels::Ops>> home_ops_;  // by home: what computes there
+  memory::Region staging_;  // on the host, for a card's copies
   std::size_t output_home_idx_ = 0;
   StepShape last_step_;
 };

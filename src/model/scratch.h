@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstddef>
+#include <span>
 
 #include "base/error.h"
 #include "kernels/attention.h"
@@ -39,7 +40,7 @@ struct Buffers {
   float* logits = nullptr;                    // [logit rows of one block, vocabulary]; none where the output is not
   std::byte* input_workspace = nullptr;       // prepared activations
   std::byte* matmul_workspace = nullptr;
-  std::byte* attention_workspace = nullptr;
+  std::span<std::byte> attention_workspace;
   std::byte* fresh_k = nullptr;  // K and V of the chunk in the cache's types
   std::byte* fresh_v = nullptr;
 
@@ -50,7 +51,7 @@ class Scratch {
  public:
   /// Bytes of the buffers of one step on one home, before rounding to pages.
   [[nodiscard]] static std::size_t footprint(const Config& config, const ModelOptions& options, const StepShape& step,
-                                             bool has_output);
+                                             bool has_output, device::Kind kind);
   /// Reserves addresses for options.chunk_tokens rows; commits nothing. Errors: OutOfMemory.
   [[nodiscard]] static Result<Scratch> reserve(memory::PagePool& pool, const Config& config, const ModelOptions& options,
                                                bool has_output);

@@ -13,7 +13,8 @@ class HostOps final : public Ops {
  public:
   HostOps(ThreadPool& threads, Arithmetic arithmetic) : threads_(threads), arithmetic_(arithmetic) {}
 
-  Status embed_rows(const TensorView& table, std::span<const std::int32_t> ids, float scale, float* out) override {
+  Status embed_rows(const TensorView& table, std::span<const std::int32_t> ids, float scale, std::span<std::byte> /*staging*/,
+                    float* out) override {
     kernels::embed_rows(table, ids, scale, out);
     return {};
   }
@@ -57,11 +58,11 @@ class HostOps final : public Ops {
     });
   }
   Status attention(const AttentionShape& shape, const float* q, std::size_t q_stride, const KvView& past, const KvView& fresh,
-                   float* out, std::byte* workspace) override {
-    kernels::attention(threads_, shape, q, q_stride, past, fresh, out, workspace);
+                   float* out, std::span<std::byte> workspace) override {
+    kernels::attention(threads_, shape, q, q_stride, past, fresh, out, workspace.data());
     return {};
   }
-  Result<const float*> on_host(const float* data, std::size_t /*count*/) override { return data; }
+  Result<const float*> on_host(const float* data, std::size_t /*count*/, std::span<std::byte> /*staging*/) override { return data; }
 
  private:
   ThreadPool& threads_;
