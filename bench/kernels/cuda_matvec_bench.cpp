@@ -24,7 +24,7 @@ namespace {
 
 using namespace ebb;
 
-constexpr std::size_t kArenaBytes = 6 * kGiB;  // many times the cache
+constexpr std::size_t kArenaBytes = 6 * kGiB;   // many times the cache
 constexpr std::size_t kInputBytes = 16 * kMiB;  // x and y, at its end
 constexpr int kRounds = 9;
 constexpr int kLaunches = 20;
@@ -122,12 +122,14 @@ void cuda_matvec(benchmark::State& state, DType dtype, kernels::Arithmetic arith
     return matvec->run(device::Stream::Compute, arithmetic, x, tokens, shape.cols, products).has_value();
   };
   for (auto _ : state) {
-    const double us = median_us(*opened->device, [&] {
-                        for (int i = 0; i < kLaunches; ++i) {
-                          if (!launch()) return false;
-                        }
-                        return true;
-                      }) / kLaunches;
+    const double us = median_us(*opened->device,
+                                [&] {
+                                  for (int i = 0; i < kLaunches; ++i) {
+                                    if (!launch()) return false;
+                                  }
+                                  return true;
+                                }) /
+                      kLaunches;
     const double floor_us = static_cast<double>(bytes) / opened->copy_gb_per_s / 1000;
     state.SetIterationTime(us * 1e-6);
     state.counters["us"] = us;

@@ -147,8 +147,7 @@ std::vector<double> magnitudes(const TensorView& w, std::size_t row_idx, const s
   for (std::size_t c = 0; c < w.cols; ++c) {
     double offset = 0;
     if (per_offset != 0) {
-      if (c % info.block_values == 0)
-        decode_block(w.dtype, w.row(row_idx) + c / info.block_values * info.block_bytes, block);
+      if (c % info.block_values == 0) decode_block(w.dtype, w.row(row_idx) + c / info.block_values * info.block_bytes, block);
       offset = static_cast<double>(block.offset[c % info.block_values / per_offset]);
     }
     out.push_back(std::abs(static_cast<double>(row[c]) - offset) + std::abs(offset));
@@ -157,8 +156,8 @@ std::vector<double> magnitudes(const TensorView& w, std::size_t row_idx, const s
 }
 
 /// The reference's weights have one rounding where there is an offset. 1.01 covers second-order terms and the step's own rounding.
-void expect_products(Arithmetic arithmetic, const std::vector<float>& x, std::size_t tokens, const TensorView& w, const std::vector<float>& y,
-                     std::size_t first, std::size_t stride) {
+void expect_products(Arithmetic arithmetic, const std::vector<float>& x, std::size_t tokens, const TensorView& w,
+                     const std::vector<float>& y, std::size_t first, std::size_t stride) {
   const bool rounds_x = arithmetic == Arithmetic::Quantized && dtype_info(w.dtype).block_values > 1;
   const double relative = cuda::matvec_error(w.cols) + 0x1p-24;
   std::vector<float> row(w.cols);
@@ -257,9 +256,9 @@ TEST_P(CudaMatvec, ARowIsTheSameBitsAloneAndInAnyBatch_S6) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Types, CudaMatvec,
-                         testing::Values(DType::F32, DType::F16, DType::BF16, DType::Q4_0, DType::Q4_1, DType::Q5_0,
-                                         DType::Q5_1, DType::Q8_0, DType::Q2_K, DType::Q3_K, DType::Q4_K, DType::Q5_K,
-                                         DType::Q6_K, DType::IQ4_NL, DType::IQ4_XS),
+                         testing::Values(DType::F32, DType::F16, DType::BF16, DType::Q4_0, DType::Q4_1, DType::Q5_0, DType::Q5_1,
+                                         DType::Q8_0, DType::Q2_K, DType::Q3_K, DType::Q4_K, DType::Q5_K, DType::Q6_K,
+                                         DType::IQ4_NL, DType::IQ4_XS),
                          [](const auto& param_info) { return std::string(dtype_info(param_info.param).name); });
 
 TEST_F(CudaMatvec, TakesOddColumnsOfPlainFloats) {
@@ -268,7 +267,8 @@ TEST_F(CudaMatvec, TakesOddColumnsOfPlainFloats) {
       used = 0;
       const Matrix w = matrix(dtype, 18, cols, 3);
       const std::vector<float> x = random_floats(5 * cols, 5);
-      expect_products(Arithmetic::Exact, x, 5, w.host, multiply(x, 5, std::vector{w.device}, Arithmetic::Exact), 0, w.host.rows + 3);
+      expect_products(Arithmetic::Exact, x, 5, w.host, multiply(x, 5, std::vector{w.device}, Arithmetic::Exact), 0,
+                      w.host.rows + 3);
     }
   }
 }

@@ -14,11 +14,11 @@
 namespace ebb::kernels::cuda {
 namespace {
 
-constexpr std::size_t kVectorBytes = 16;      // of the widest load
-constexpr std::size_t kSplitColumns = 4096;   // from here on two warps share a row; matvec_error() knows
-constexpr std::size_t kFewBlocks = 128;       // below it, smaller blocks for more multiprocessors, each with its own x
-constexpr std::size_t kMostBlocks = 1024;     // past it, blocks go on to further rows and keep their x
-constexpr std::size_t kSmallestBlock = 128;   // threads
+constexpr std::size_t kVectorBytes = 16;     // of the widest load
+constexpr std::size_t kSplitColumns = 4096;  // from here on two warps share a row; matvec_error() knows
+constexpr std::size_t kFewBlocks = 128;      // below it, smaller blocks for more multiprocessors, each with its own x
+constexpr std::size_t kMostBlocks = 1024;    // past it, blocks go on to further rows and keep their x
+constexpr std::size_t kSmallestBlock = 128;  // threads
 
 bool is_aligned(const void* address, std::size_t row_bytes) {
   return reinterpret_cast<std::uintptr_t>(address) % kVectorBytes == 0 && row_bytes % kVectorBytes == 0;
@@ -67,8 +67,13 @@ Status Matvec::launch(device::Stream stream, Arithmetic arithmetic, const float*
   for (std::size_t p = 0; p < products.size(); ++p) {
     const TensorView& w = products[p].w;
     batches += div_up(w.rows, rows_of_block(threads));
-    in.products[p] = {reinterpret_cast<const unsigned char*>(w.data), products[p].y, w.row_bytes(), products[p].y_stride,
-                      static_cast<unsigned>(w.rows), static_cast<unsigned>(batches), is_aligned(w.data, w.row_bytes())};
+    in.products[p] = {reinterpret_cast<const unsigned char*>(w.data),
+                      products[p].y,
+                      w.row_bytes(),
+                      products[p].y_stride,
+                      static_cast<unsigned>(w.rows),
+                      static_cast<unsigned>(batches),
+                      is_aligned(w.data, w.row_bytes())};
   }
   const std::size_t blocks = std::min(batches, kMostBlocks) * token_batches;
   const Kernels& kernels = arithmetic == Arithmetic::Exact ? exact_ : quantized_;

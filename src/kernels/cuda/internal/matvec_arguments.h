@@ -5,7 +5,7 @@
 
 namespace ebb::kernels::cuda {
 
-inline constexpr unsigned kMatvecProducts = 4;      // of one launch
+inline constexpr unsigned kMatvecProducts = 4;        // of one launch
 inline constexpr unsigned kMatvecTileColumns = 8192;  // columns of x in shared memory, over all rows of x
 inline constexpr unsigned kMatvecMaxThreads = 256;
 

@@ -34,7 +34,8 @@ __device__ void matvec(const MatvecArguments& in) {
     const unsigned first_row = batch_of_product * rows_of_block + warp / in.splits * kRows;
     const unsigned char* rows[kRows];
 #pragma unroll
-    for (unsigned r = 0; r < kRows; ++r) rows[r] = product.w + std::size_t{min(first_row + r, product.rows - 1)} * product.row_bytes;
+    for (unsigned r = 0; r < kRows; ++r)
+      rows[r] = product.w + std::size_t{min(first_row + r, product.rows - 1)} * product.row_bytes;
     float sums[kTokens][kRows] = {};
     for (unsigned tile = 0; tile < in.cols; tile += kTile) {
       if (staged != tile) {

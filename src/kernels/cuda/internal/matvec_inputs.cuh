@@ -43,8 +43,7 @@ struct ExactInput {
   }
 
   template <class Piece>
-  __device__ void add(const Piece (&pieces)[kRows], unsigned group, unsigned lane,
-                      float (&sums)[kTokens][kRows]) const {
+  __device__ void add(const Piece (&pieces)[kRows], unsigned group, unsigned lane, float (&sums)[kTokens][kRows]) const {
 #pragma unroll
     for (int run = 0; run < 2; ++run) {
       float x_sums[kTokens] = {};
@@ -144,8 +143,7 @@ struct QuantizedInput {
 
   /// Integers within a run of 16 columns: at most 16 * 16383 * 255 < 2^27.
   template <class Piece>
-  __device__ void add(const Piece (&pieces)[kRows], unsigned group, unsigned lane,
-                      float (&sums)[kTokens][kRows]) const {
+  __device__ void add(const Piece (&pieces)[kRows], unsigned group, unsigned lane, float (&sums)[kTokens][kRows]) const {
 #pragma unroll
     for (int run = 0; run < 2; ++run) {
       const unsigned at = Piece::first_run(lane) + run * Piece::kSecondRun;

@@ -68,7 +68,9 @@ struct HalfPiece {
       }
     }
   }
-  __device__ static bool is_inside(unsigned group, unsigned lane, unsigned cols) { return group * kGroupColumns + lane * 8 < cols; }
+  __device__ static bool is_inside(unsigned group, unsigned lane, unsigned cols) {
+    return group * kGroupColumns + lane * 8 < cols;
+  }
   __device__ static unsigned quad_at(unsigned lane, int four) { return four / 2 * 64 + lane * 2 + four % 2; }
   __device__ float4 four(int four) const {
     const uint4 eight = held[four / 2];
@@ -94,7 +96,9 @@ struct FloatPiece {
                                             : float4{value(0), value(1), value(2), value(3)};
     }
   }
-  __device__ static bool is_inside(unsigned group, unsigned lane, unsigned cols) { return group * kGroupColumns + lane * 4 < cols; }
+  __device__ static bool is_inside(unsigned group, unsigned lane, unsigned cols) {
+    return group * kGroupColumns + lane * 4 < cols;
+  }
   __device__ static unsigned quad_at(unsigned lane, int four) { return four * 32 + lane; }
   __device__ float4 four(int four) const { return held[four]; }
   __device__ float offset(int /*run*/) const { return 0.0f; }
