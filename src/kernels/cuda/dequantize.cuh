@@ -113,7 +113,7 @@ __device__ inline void decode_32(const unsigned char* block, unsigned i, Neighbo
 #pragma unroll
   for (unsigned k = 0; k < 4; ++k) {
     if constexpr (kType == DType::Q8_0) {
-      out.set_bytes(k, word_at<kType>(block + 2 + i + 4 * k), [](unsigned byte) { return static_cast<int>(static_cast<std::int8_t>(byte)); });
+      out.set_bytes(k, word_at<kType>(block + 2 + i + 4 * k), [](unsigned byte) -> int { return static_cast<std::int8_t>(byte); });
     } else {
       const std::uint32_t nibbles = (word_at<kType>(block + kQuantsAt + 4 * k) >> (i / 4)) & 0x0f0f0f0fu;
       if constexpr (kType == DType::IQ4_NL) {

@@ -1,7 +1,7 @@
 // Products of many rows of activations with packed weights: y[t, r] = sum_c x[t, c] w[r, c]. Called through kernels/cuda/matmul.h.
 // A block has 64 rows of w and 64 of x, or 128 of each. It walks over the columns 32 at a time: its threads dequantise sixteen
-// columns of a row of w each, or read as many of x, into registers, while the last 32 are multiplied from shared memory. Every sum goes over the columns
-// in order, whatever the number of rows. Blocks that share rows of w run next to each other, so that these come from the cache.
+// columns of a row of w each, or read as many of x, into registers, while the last 32 are multiplied from shared memory. Sums go
+// over the columns in order, whatever the number of rows. Blocks that share rows of w run side by side: these come from the cache.
 // Floor: 2 rows cols w.rows operations at the rate of float32, or three times as many at that of bf16 (split).
 
 #include "kernels/cuda/dequantize.cuh"
@@ -52,7 +52,6 @@ struct Loader {
   __device__ void load(unsigned column, float (&out)[kNeighbours]) const {
     const unsigned first = column + step_column;
     if (!is_inside || first >= cols) {
-#pragma unroll
       for (float& value : out) value = 0.0f;
     } else if (is_weight) {
       dequantize_neighbours<kType>(row, first, cols, out);
