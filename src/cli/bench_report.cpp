@@ -17,6 +17,7 @@ using Json = nlohmann::ordered_json;
 double percent_of_ceiling(const SpeedReport& report, const SpeedRow& row) {
   return row.median() / report.ceiling.tokens_per_second() * 100;
 }
+bool has_percent(const SpeedReport& report, const SpeedRow& row) { return row.is_answer && report.ceiling.bytes_per_token > 0; }
 
 std::string as_markdown(const SpeedReport& report) {
   std::string table = fmt::format("{}, {} threads, {}, peak memory {}\n", report.model.name, report.model.threads,
@@ -30,7 +31,7 @@ std::string as_markdown(const SpeedReport& report) {
   for (const SpeedRow& row : report.rows) {
     table += fmt::format("| {} | {:.2f} | {:.2f} | {:.2f} | {} | {} |\n", row.test, row.median(),
                          row.tokens_per_second.front(), row.tokens_per_second.back(),
-                         row.is_answer ? fmt::format("{:.0f}", percent_of_ceiling(report, row)) : "",
+                         has_percent(report, row) ? fmt::format("{:.0f}", percent_of_ceiling(report, row)) : "",
                          row.tokens_per_second.size());
   }
   return table;
@@ -46,7 +47,7 @@ std::string as_csv(const SpeedReport& report) {
     table += fmt::format("\"{}\",{},{},{},{},{:.3f},{:.3f},{:.3f},{},{},{}\n", name, report.model.threads,
                          report.model.arithmetic, row.test, row.tokens, row.median(), row.tokens_per_second.front(),
                          row.tokens_per_second.back(),
-                         row.is_answer ? fmt::format("{:.1f}", percent_of_ceiling(report, row)) : "",
+                         has_percent(report, row) ? fmt::format("{:.1f}", percent_of_ceiling(report, row)) : "",
                          row.tokens_per_second.size(), report.peak_bytes);
   }
   return table;
@@ -59,7 +60,7 @@ std::string as_json(const SpeedReport& report) {
                {"tokens", row.tokens},
                {"median_tokens_per_second", row.median()},
                {"samples", row.tokens_per_second}};
-    if (row.is_answer) entry["percent_of_ceiling"] = percent_of_ceiling(report, row);
+    if (has_percent(report, row)) entry["percent_of_ceiling"] = percent_of_ceiling(report, row);
     rows.push_back(std::move(entry));
   }
   const engine::ModelInfo& model = report.model;

@@ -4,6 +4,7 @@
 #include "base/check.h"
 #include "engine/engine.h"
 #include "engine/internal/engine_state.h"
+#include "memory/page_pool.h"
 
 namespace ebb::engine {
 
@@ -11,6 +12,9 @@ DecodeCeiling measure_decode_ceiling(Engine& engine, int rounds) {
   using Clock = std::chrono::steady_clock;
   model::Model& model = *engine.state().model;
   DecodeCeiling ceiling;
+  for (const memory::PagePool* pool : engine.state().pools->all()) {
+    if (pool->device().kind() == device::Kind::Cuda) return ceiling;  // the host cannot read what lies there
+  }
   ceiling.bytes_per_token = model.step_weight_bytes();
   const std::uint64_t expected = model.read_step_weights();  // also brings the file's pages in
   for (int round = 0; round < rounds; ++round) {

@@ -53,8 +53,11 @@ Status Conversation::State::check(std::span<const std::int32_t> all) const {
 
 Result<std::size_t> Conversation::State::rewind(std::size_t count) {
   if (cache == nullptr) return std::size_t{0};
-  const std::size_t kept = cache->can_rewind(count) ? std::min(count, tokens.size()) : 0;
-  EBB_TRY(cache->rewind(kept));
+  std::size_t kept = cache->can_rewind(count) ? std::min(count, tokens.size()) : 0;
+  if (!cache->rewind(kept)) {
+    kept = 0;  // a window could not be filled again; all is evaluated anew
+    EBB_TRY(cache->rewind(0));
+  }
   tokens.resize(kept);
   publish();
   return kept;

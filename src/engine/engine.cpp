@@ -27,17 +27,6 @@ Result<int> choose_threads(int wanted) {
   return static_cast<int>(std::min<std::size_t>(usable_cores(), kMaxThreads));
 }
 
-/// The model's code reads and writes device addresses itself, which a card's are not for.
-Status check_devices_compute(DevicePools& pools) {
-  for (std::size_t device_idx = 0; device_idx < pools.count(); ++device_idx) {
-    const device::Device& device = pools.pool(device_idx).device();
-    if (device.kind() == device::Kind::Cuda)
-      return fail(ErrorCode::Unsupported,
-                  fmt::format("{} was opened, but this version computes on the CPU alone; use -dev cpu", device.name()));
-  }
-  return {};
-}
-
 Result<std::unique_ptr<tokenizer::Tokenizer>> open_tokenizer(const weights::WeightStore& store) {
   if (store.is_gguf()) {
     EBB_TRY_ASSIGN(const weights::VocabularyData data, store.vocabulary());
@@ -86,7 +75,6 @@ Result<std::unique_ptr<Engine>> Engine::open(const EngineOptions& options) {
                 fmt::format("a step of {} prompt tokens was asked for; 1 to 65536 can be used", options.chunk_tokens));
   }
   EBB_TRY_ASSIGN(state->pools, DevicePools::open(options));
-  EBB_TRY(check_devices_compute(*state->pools));
   EBB_TRY_ASSIGN(state->weights, weights::WeightStore::open(options.model, state->pools->host()));
   const weights::WeightStore& store = *state->weights;
 
@@ -130,7 +118,8 @@ Result<std::unique_ptr<Engine>> Engine::open(const EngineOptions& options) {
 std::size_t Engine::State::step_bytes(const memory::PagePool& pool) const {
   model::ModelOptions full = model->options();
   full.chunk_tokens = options.chunk_tokens;
-  return round_up(model::Model::scratch_footprint(model->config(), full, kv_options.widest(), options.chunk_tokens, 1, true),
+  return round_up(model::Model::scratch_footprint(model->config(), full, kv_options.widest(), options.chunk_tokens, 1, true,
+                                                   pool.device().kind()),
                   pool.page_bytes());
 }
 

@@ -89,7 +89,8 @@ class Engine {
   std::unique_ptr<State> state_;
 };
 
-/// What bounds a decode step on this machine: its weights, and how fast they can be read with the engine's threads.
+/// What bounds a decode step on this machine: its weights, and how fast they can be read with the engine's threads. Nothing,
+/// with a bytes_per_token of 0, where an engine has a card.
 struct DecodeCeiling {
   std::size_t bytes_per_token = 0;     // of weights; the KV comes on top
   double read_bytes_per_second = 0;    // best of `rounds` sweeps over those same bytes

@@ -59,7 +59,7 @@ void warn_of_host_units(const PlacementRequest& request, const Placement& placem
 void warn_of_idle_devices(const PlacementRequest& request, const Placement& placement, std::vector<std::string>& warnings) {
   for (std::size_t device_idx = 0; device_idx < request.devices.size(); ++device_idx) {
     const PlacementDevice& device = request.devices[device_idx];
-    if (device.banned || device.is_host || placement.devices[device_idx].sum() > 0) continue;
+    if (device.banned || device.is_host() || placement.devices[device_idx].sum() > 0) continue;
     if (request.device_layers == std::size_t{0}) continue;
     warnings.push_back(fmt::format("device {} ({}) is left out: {} may be used there", device_idx, device.name,
                                    format_bytes(device.limit_bytes)));
@@ -100,6 +100,13 @@ std::vector<PlanUnit> list_units(const PlacementRequest& request, const Placemen
   return units;
 }
 
+std::size_t staging_bytes(const PlacementRequest& request, const PlacementLoad& load, const Assignment& units) {
+  if (!request.staging) return 0;
+  const auto kind = [&](int device) { return device == kOnHost ? device::Kind::Host : request.devices[static_cast<std::size_t>(device)].kind; };
+  const std::size_t bytes = request.staging(std::min(load.chunk_tokens, load.tokens), kind(units.layers.front()), kind(units.output));
+  return round_up(bytes, request.host_page_bytes);
+}
+
 }  // namespace
 
 std::size_t largest_context(const PlacementRequest& request, PlacementLoad load, std::size_t most) {
@@ -132,6 +139,10 @@ PlanResult make_plan(const PlacementRequest& request, const PlanWish& wish) {
   }
   plan.host_planned_bytes = placement.host.sum();
   plan.host_kinds = placement.host.kinds();
+  if (const std::size_t staging = staging_bytes(request, load, placement.units); staging != 0) {
+    plan.host_planned_bytes += staging;
+    plan.host_kinds.emplace_back("staging", staging);
+  }
   plan.units = list_units(request, placement);
   if (!placement.complete) plan.remedies = find_remedies(request, load, wish, placement);
   if (wish.tokens == 0 && load.tokens < wish.trained_tokens) {

@@ -27,7 +27,7 @@ PlacementCost::PlacementCost(const PlacementRequest& request, const PlacementLoa
     std::array<std::size_t, kUnitSets> fixed{};
     for (unsigned units = 0; units < kUnitSets; ++units) {
       const bool has_output = (units & kOutputBit) != 0;
-      fixed[units] = round_up(choice_.scratch(rows_, has_output), page);
+      fixed[units] = round_up(choice_.scratch(rows_, has_output, place_kind(place_idx)), page);
       if (has_output) fixed[units] += weight_pages(place_idx, request_.output);
       if ((units & kVisionBit) != 0 && request_.vision) {
         fixed[units] += weight_pages(place_idx, request_.vision->weights) + round_up(request_.vision->scratch_bytes, page);
@@ -43,7 +43,11 @@ std::size_t PlacementCost::page_bytes(std::size_t place_idx) const {
 }
 
 bool PlacementCost::is_host(std::size_t place_idx) const {
-  return place_idx == request_.devices.size() || request_.devices[place_idx].is_host;
+  return place_idx == request_.devices.size() || request_.devices[place_idx].is_host();
+}
+
+device::Kind PlacementCost::place_kind(std::size_t place_idx) const {
+  return place_idx == request_.devices.size() ? device::Kind::Host : request_.devices[place_idx].kind;
 }
 
 std::size_t PlacementCost::weight_pages(std::size_t place_idx, const UnitBytes& bytes) const {
@@ -106,7 +110,7 @@ PlaceBytes PlacementCost::place_bytes(std::size_t place_idx, const Assignment& u
     bytes.kv_local = load_.parallel * kv.local_bytes;
   }
   if (has_output) bytes.weights += weight_pages(place_idx, request_.output);
-  if (globals + locals > 0 || has_output || has_vision) bytes.scratch = round_up(choice_.scratch(rows_, has_output), page);
+  if (globals + locals > 0 || has_output || has_vision) bytes.scratch = round_up(choice_.scratch(rows_, has_output, place_kind(place_idx)), page);
   if (has_vision) {
     bytes.vision = weight_pages(place_idx, request_.vision->weights);
     bytes.scratch += round_up(request_.vision->scratch_bytes, page);

@@ -59,7 +59,7 @@ Result<PlacementDevice> describe(device::Device& target, std::optional<std::size
   device.free_bytes = info.free_bytes;
   device.page_bytes = target.page_bytes();
   device.limit_bytes = usable_bytes(info, budget_bytes, spare_bytes, device.page_bytes);
-  device.is_host = target.kind() == device::Kind::Host;
+  device.kind = target.kind();
   return device;
 }
 
@@ -72,8 +72,8 @@ KvChoice describe_kv(const PlanModel& model, const model::KvOptions& kv, std::st
     const model::KvFootprint bytes = model::KvCache::footprint(config, sized, layers, tokens, page_bytes);
     return KvBytes{bytes.global_bytes, bytes.local_bytes, bytes.record_bytes};
   };
-  choice.scratch = [&model, kv](std::size_t rows, bool has_output) {
-    return model::Model::scratch_footprint(model.config, model.options, kv.widest(), rows, 1, has_output);
+  choice.scratch = [&model, kv](std::size_t rows, bool has_output, device::Kind kind) {
+    return model::Model::scratch_footprint(model.config, model.options, kv.widest(), rows, 1, has_output, kind);
   };
   return choice;
 }
@@ -137,6 +137,9 @@ Result<PlanResult> plan_on(const EngineOptions& options, const DevicePools& pool
   request.host_page_bytes = host.page_bytes();
   request.host_limit_bytes = usable_bytes(host_info, options.memory.host_limit_bytes, 0, host.page_bytes());
   describe_units(model, request);
+  request.staging = [&config = model.config](std::size_t rows, device::Kind first_home, device::Kind output_home) {
+    return model::Model::staging_footprint(config, rows, 1, first_home, output_home);
+  };
   describe_kv_choices(model, request);
 
   wish.tokens = options.context_tokens;

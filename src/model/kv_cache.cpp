@@ -1,12 +1,12 @@
 #include "model/kv_cache.h"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include "base/bytes.h"
 #include "base/check.h"
 #include "memory/page_pool.h"
+#include "model/internal/copy_batch.h"
 
 namespace ebb::model {
 
@@ -93,26 +93,29 @@ Status KvCache::reserve(std::size_t count) {
   return {};
 }
 
-void KvCache::copy_row(const kernels::KvView& from, std::size_t from_pos, const kernels::KvView& to, std::size_t to_pos) const {
-  const std::size_t head_dim = config_.head_dim;
-  const std::size_t k_bytes = kernels::kv_row_bytes(to.types.k, head_dim);
-  const std::size_t v_bytes = kernels::kv_row_bytes(to.types.v, head_dim);
-  for (std::size_t head = 0; head < config_.kv_heads; ++head) {
-    std::memcpy(to.k + to.offset_k(head, to_pos, head_dim), from.k + from.offset_k(head, from_pos, head_dim), k_bytes);
-    std::memcpy(to.v + to.offset_v(head, to_pos, head_dim), from.v + from.offset_v(head, from_pos, head_dim), v_bytes);
-  }
+Status KvCache::refill(std::size_t layer_idx, const KvCache& to, std::size_t first_pos, std::size_t end_pos, CopyBatch& copies) const {
+  if (first_pos >= end_pos) return {};
+  const kernels::RowsCopy rows{record(layer_idx), to.layer(layer_idx),   first_pos - record_base_, first_pos,
+                               end_pos - first_pos, config_.kv_heads, config_.head_dim};
+  const Range& range = to.ranges_[to.places_[layer_idx].range_idx];
+  device::Device& device = (to.is_away(range) ? pools_.host : range.home)->device();
+  return kernels::for_each_piece(rows, [&](std::byte* target, const std::byte* source, std::size_t bytes) {
+    return copies.add(device, target, source, bytes);
+  });
 }
 
-void KvCache::keep_leaving(std::size_t layer_idx, const kernels::KvView& fresh, std::size_t first_pos, std::size_t rows) {
-  if (config_.global[layer_idx] || record_ranges_.empty()) return;
-  const std::size_t leaving_end = left_windows(first_pos + rows);
-  std::size_t leaving = left_windows(first_pos);
-  if (leaving_end > options_.rewind_tokens) leaving = std::max(leaving, leaving_end - options_.rewind_tokens);
-  const kernels::KvView ring = layer(layer_idx);
+std::array<kernels::RowsCopy, 2> KvCache::leaving(std::size_t layer_idx, const kernels::KvView& fresh, std::size_t first_pos,
+                                                  std::size_t rows) const {
+  if (config_.global[layer_idx] || record_ranges_.empty()) return {};
+  const std::size_t end = left_windows(first_pos + rows);
+  std::size_t first = left_windows(first_pos);
+  if (end > options_.rewind_tokens) first = std::max(first, end - options_.rewind_tokens);
   const kernels::KvView kept = record(layer_idx);
-  for (std::size_t pos = leaving; pos < leaving_end; ++pos) {
-    copy_row(pos < first_pos ? ring : fresh, pos, kept, pos - record_base_);
-  }
+  const auto rows_of = [&](const kernels::KvView& from, std::size_t from_pos, std::size_t end_pos) {
+    const std::size_t count = end_pos - std::min(from_pos, end_pos);
+    return kernels::RowsCopy{from, kept, from_pos, from_pos - record_base_, count, config_.kv_heads, config_.head_dim};
+  };
+  return {rows_of(layer(layer_idx), first, std::min(first_pos, end)), rows_of(fresh, std::max(first, first_pos), end)};
 }
 
 void KvCache::abandon(std::size_t rows, std::size_t layer_count) {
@@ -120,12 +123,12 @@ void KvCache::abandon(std::size_t rows, std::size_t layer_count) {
   const std::size_t leaving_end = left_windows(length_ + rows);
   const bool has_local = std::ranges::find(config_.global, false) != config_.global.end();
   if (has_local && leaving_end - left > options_.rewind_tokens) return lose();
-  for (std::size_t layer_idx = 0; layer_idx < layer_count; ++layer_idx) {
-    if (config_.global[layer_idx]) continue;
-    for (std::size_t pos = left; pos < std::min(leaving_end, length_); ++pos) {
-      copy_row(record(layer_idx), pos - record_base_, layer(layer_idx), pos);
-    }
+  CopyBatch copies;
+  Status refilled;
+  for (std::size_t layer_idx = 0; layer_idx < layer_count && refilled; ++layer_idx) {
+    if (!config_.global[layer_idx]) refilled = refill(layer_idx, *this, left, std::min(leaving_end, length_), copies);
   }
+  if (!copies.wait() || !refilled) return lose();
   // The step's own rows took the oldest places of the record.
   if (leaving_end > options_.rewind_tokens) first_kept_ = std::max(first_kept_, leaving_end - options_.rewind_tokens);
   EBB_CHECK(resize(length_).has_value(), "shrinking back to {} tokens failed", length_);
@@ -147,20 +150,25 @@ Status KvCache::rewind(std::size_t count) {
   if (count == 0) is_lost_ = false;
   if (count >= length_) return {};
   EBB_CHECK(can_rewind(count), "rewind from {} to {} tokens, kept from {}", length_, count, first_kept_);
-  restore_windows(count, *this);
+  if (Status restored = restore_windows(count, *this); !restored) {
+    lose();
+    return restored;
+  }
   length_ = count;
   if (count == 0) first_kept_ = record_base_ = 0;
   return resize(count);
 }
 
-void KvCache::restore_windows(std::size_t tokens, const KvCache& to) const {
-  const std::size_t end = std::min(left_windows(length_), tokens);
-  for (std::size_t layer_idx = 0; layer_idx < config_.layers; ++layer_idx) {
-    if (config_.global[layer_idx] || record_ranges_.empty()) continue;
-    const kernels::KvView ring = to.layer(layer_idx);
-    const kernels::KvView kept = record(layer_idx);
-    for (std::size_t pos = left_windows(tokens); pos < end; ++pos) copy_row(kept, pos - record_base_, ring, pos);
+Status KvCache::restore_windows(std::size_t tokens, const KvCache& to) const {
+  if (record_ranges_.empty()) return {};
+  CopyBatch copies;
+  Status refilled;
+  for (std::size_t layer_idx = 0; layer_idx < config_.layers && refilled; ++layer_idx) {
+    if (config_.global[layer_idx]) continue;
+    refilled = refill(layer_idx, to, left_windows(tokens), std::min(left_windows(length_), tokens), copies);
   }
+  Status arrived = copies.wait();
+  return refilled ? arrived : refilled;
 }
 
 void KvCache::drop_record() {

@@ -8,6 +8,7 @@
 //           0010-kv-parking.md.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -16,6 +17,7 @@
 
 #include "base/error.h"
 #include "kernels/attention.h"
+#include "kernels/ops.h"
 #include "memory/ledger.h"
 #include "memory/region.h"
 #include "model/config.h"
@@ -85,20 +87,24 @@ class KvCache {
   [[nodiscard]] Status reserve(std::size_t count);
   /// Where a layer's keys and values are. Valid until the next call that changes the cache's size or place.
   [[nodiscard]] kernels::KvView layer(std::size_t layer_idx) const;
-  /// Before positions [first_pos, first_pos + rows) of a windowed layer are stored: keeps what they will overwrite.
-  /// `fresh` holds those positions themselves, some of which may leave the window at once.
-  void keep_leaving(std::size_t layer_idx, const kernels::KvView& fresh, std::size_t first_pos, std::size_t rows);
+  /// What to copy, by whoever stores the rows, before positions [first_pos, first_pos + rows) of a layer are stored: the rows
+  /// that they will push out of the window, from the ring and from `fresh`, which holds those positions themselves.
+  [[nodiscard]] std::array<kernels::RowsCopy, 2> leaving(std::size_t layer_idx, const kernels::KvView& fresh,
+                                                         std::size_t first_pos, std::size_t rows) const;
   /// Undoes a step that was cut short after layers [0, layer_count) had stored `rows` rows past length(): windows are filled
   /// again from the record, and pages go back. A record of fewer rewind tokens than the step overwrote loses the
   /// conversation, as reserve() says.
   void abandon(std::size_t rows, std::size_t layer_count);
+  /// Gives up everything after a step that ended at an unknown place: the conversation is lost, as reserve() says.
+  void lose();
   /// All layers hold `count` more tokens now.
   void advance(std::size_t count);
 
   /// Whether rewind(count) can restore every window.
   [[nodiscard]] bool can_rewind(std::size_t count) const;
   /// Forgets positions from `count` on and gives pages back. can_rewind(count) must hold. A parked cache is rewound where
-  /// it lies and stays parked. Never fails.
+  /// it lies and stays parked.
+  /// Errors   Io, DeviceLost of a copy that fills a window again: the conversation is lost, as reserve() says.
   [[nodiscard]] Status rewind(std::size_t count);
   /// Gives the rewind record back: until it has filled again, can_rewind() says no to any cut that a window has passed.
   void drop_record();
@@ -161,16 +167,16 @@ class KvCache {
   void add_contents(const KvRangeLayout& layout, const kernels::KvView& view, std::size_t tokens, bool may_wipe,
                     std::vector<std::span<std::byte>>& spans) const;
   [[nodiscard]] Status resize(std::size_t tokens);
-  void copy_row(const kernels::KvView& from, std::size_t from_pos, const kernels::KvView& to, std::size_t to_pos) const;
   /// Positions [0, left) are outside every window of so many tokens.
   [[nodiscard]] std::size_t left_windows(std::size_t tokens) const { return tokens > window_tokens_ ? tokens - window_tokens_ : 0; }
 
   /// Gives `to` the windows as they were after `tokens` tokens; its rings hold the newer rows of this cache.
-  void restore_windows(std::size_t tokens, const KvCache& to) const;
+  [[nodiscard]] Status restore_windows(std::size_t tokens, const KvCache& to) const;
+  /// Starts to copy positions of one layer from this cache's record to the window of `to`.
+  [[nodiscard]] Status refill(std::size_t layer_idx, const KvCache& to, std::size_t first_pos, std::size_t end_pos, CopyBatch& copies) const;
   [[nodiscard]] Status take_front(std::size_t range_idx, const Range& source, std::size_t tokens, CopyBatch& copies);
   /// Own copies of what is shared at and after the next token's page. Errors: as reserve().
   [[nodiscard]] Status own_end();
-  void lose();
 
   [[nodiscard]] Status open_parked(std::size_t tokens);
   void drop_parked();

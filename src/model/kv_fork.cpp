@@ -30,7 +30,7 @@ Result<std::unique_ptr<KvCache>> KvCache::fork(memory::OwnerId owner, std::size_
   EBB_TRY(std::move(arrived));
   fork->length_ = tokens;
   fork->first_kept_ = fork->record_base_ = left_windows(tokens);
-  restore_windows(tokens, *fork);
+  EBB_TRY(restore_windows(tokens, *fork));
   return fork;
 }
 

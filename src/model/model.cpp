@@ -70,6 +70,8 @@ Status Model::add_homes() {
     }
     EBB_TRY_ASSIGN(Scratch scratch, Scratch::reserve(pool, config_, options_, &pool == placement_.output));
     homes_.push_back(std::move(scratch));
+    EBB_TRY_ASSIGN(auto ops, kernels::ops_on(pool.device(), threads_, options_.arithmetic));
+    home_ops_.push_back(std::move(ops));
     return homes_.size() - 1;
   };
   for (std::size_t layer_idx = 0; layer_idx < config_.layers; ++layer_idx) {
@@ -77,6 +79,9 @@ Status Model::add_homes() {
     EBB_TRY_ASSIGN(layers_[layer_idx].home_idx, home_of(*placement_.layers[layer_idx]));
   }
   EBB_TRY_ASSIGN(output_home_idx_, home_of(*placement_.output));
+  const std::size_t most = staging_bytes({options_.chunk_tokens, kLogitRowsPerBlock, {}});
+  if (most == 0) return {};
+  EBB_TRY_ASSIGN(staging_, memory::Region::reserve(*placement_.host, memory::Tag::Staging, memory::kEngineOwner, most));
   return {};
 }
 
@@ -174,11 +179,14 @@ void Model::set_chunk_tokens(std::size_t count) {
   EBB_CHECK(count >= 1 && count <= max_chunk_tokens_, "steps of {} tokens, at most {}", count, max_chunk_tokens_);
   options_.chunk_tokens = count;
   const StepShape largest{count, last_step_.logit_rows, last_step_.kv_types};
-  for (Scratch& home : homes_) home.shrink(Scratch::footprint(config_, options_, largest, home.has_output()));
+  for (Scratch& home : homes_) {
+    home.shrink(Scratch::footprint(config_, options_, largest, home.has_output(), home.pool().device().kind()));
+  }
 }
 
 void Model::release_scratch() {
   for (Scratch& home : homes_) home.shrink(0);
+  EBB_CHECK(staging_.resize(0).has_value(), "shrinking fails");
 }
 
 std::size_t Model::scratch_bytes() const {
@@ -188,8 +196,21 @@ std::size_t Model::scratch_bytes() const {
 }
 
 std::size_t Model::scratch_footprint(const Config& config, const ModelOptions& options, kernels::KvTypes kv_types,
-                                     std::size_t rows, std::size_t logit_rows, bool has_output) {
-  return Scratch::footprint(config, options, {rows, logit_rows, kv_types}, has_output);
+                                     std::size_t rows, std::size_t logit_rows, bool has_output, device::Kind kind) {
+  return Scratch::footprint(config, options, {rows, logit_rows, kv_types}, has_output, kind);
+}
+
+std::size_t Model::staging_footprint(const Config& config, std::size_t rows, std::size_t logit_rows, device::Kind first_home,
+                                     device::Kind output_home) {
+  std::size_t floats = 0;
+  if (first_home == device::Kind::Cuda) floats = rows * config.hidden;
+  if (output_home == device::Kind::Cuda) floats = std::max(floats, std::min(logit_rows, kLogitRowsPerBlock) * config.vocabulary());
+  return floats * sizeof(float);
+}
+
+std::size_t Model::staging_bytes(const StepShape& step) const {
+  return staging_footprint(config_, step.rows, step.logit_rows, homes_[layers_.front().home_idx].pool().device().kind(),
+                           homes_[output_home_idx_].pool().device().kind());
 }
 
 }  // namespace ebb::model

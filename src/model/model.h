@@ -17,8 +17,10 @@
 #include "base/error.h"
 #include "base/tensor_view.h"
 #include "kernels/attention.h"
+#include "kernels/ops.h"
 #include "kernels/thread_pool.h"
 #include "memory/page_pool.h"
+#include "memory/region.h"
 #include "model/config.h"
 #include "model/kv_cache.h"
 #include "model/model_options.h"
@@ -71,8 +73,9 @@ class Model {
   [[nodiscard]] memory::PagePool* weights_at(UnitId unit) const;
 
   /// Evaluates `tokens` after what `cache` holds, and gives logits of rows [first_logit_row, tokens.size()) to `sink`;
-  /// pass tokens.size() for none. The cache holds the tokens on success and is as before on failure; only where a copy
-  /// between homes failed and the rewind record is shorter than the step it is lost, as KvCache::reserve() says.
+  /// pass tokens.size() for none. The cache holds the tokens on success and is as before on failure; only where a device
+  /// refused work in the middle of a layer, or a copy between homes failed and the rewind record is shorter than the step, it
+  /// is lost, as KvCache::reserve() says.
   /// Shape    1 to chunk_tokens ids, each below vocab_rows; they fit the cache, whose layers have the model's homes. The
   ///          model is loaded.
   /// Errors   OutOfMemory; Io; DeviceLost.
@@ -92,7 +95,11 @@ class Model {
   [[nodiscard]] std::size_t scratch_bytes() const;
   /// Bytes of scratch on one home for a step of so many rows, before rounding to pages.
   [[nodiscard]] static std::size_t scratch_footprint(const Config& config, const ModelOptions& options, kernels::KvTypes kv_types,
-                                                     std::size_t rows, std::size_t logit_rows, bool has_output);
+                                                     std::size_t rows, std::size_t logit_rows, bool has_output,
+                                                     device::Kind kind);
+  /// Bytes of host memory through which a card gets embedded rows and gives logits, in such a step; 0 on the host.
+  [[nodiscard]] static std::size_t staging_footprint(const Config& config, std::size_t rows, std::size_t logit_rows,
+                                                     device::Kind first_home, device::Kind output_home);
 
  private:
   struct Layer {
@@ -117,12 +124,13 @@ class Model {
   [[nodiscard]] Status lay_out(const StepShape& step);
   [[nodiscard]] Status pass(KvCache& cache, std::span<const std::int32_t> tokens, std::size_t first_logit_row);
   [[nodiscard]] Status cross(std::size_t from_idx, std::size_t to_idx, std::size_t first_row, std::size_t rows);
-  void run_layer(KvCache& cache, std::size_t layer_idx, std::size_t first_row, std::size_t rows);
-  void attend(KvCache& cache, std::size_t layer_idx, std::size_t first_row, std::size_t rows);
-  void product(const Buffers& buffers, const float* x, std::size_t rows, std::size_t cols,
-               std::span<const kernels::MatmulProduct> products);
+  [[nodiscard]] Status run_layer(KvCache& cache, std::size_t layer_idx, std::size_t first_row, std::size_t rows);
+  [[nodiscard]] Status attend(KvCache& cache, std::size_t layer_idx, std::size_t first_row, std::size_t rows);
+  [[nodiscard]] kernels::Ops& ops(const Layer& layer) const { return *home_ops_[layer.home_idx]; }
+  [[nodiscard]] std::span<std::byte> staging() const { return {staging_.data(), staging_.committed_bytes()}; }
+  [[nodiscard]] std::size_t staging_bytes(const StepShape& step) const;
   [[nodiscard]] std::vector<TensorView> step_weights() const;
-  void emit_logits(std::size_t first_row, std::size_t rows, const LogitSink& sink);
+  [[nodiscard]] Status emit_logits(std::size_t first_row, std::size_t rows, const LogitSink& sink);
 
   Config config_;
   Placement placement_;
@@ -136,6 +144,8 @@ class Model {
   const float* output_norm_ = nullptr;
   std::vector<Layer> layers_;
   std::vector<Scratch> homes_;  // one a distinct home, in the order of the layers, the output's last
+  std::vector<std::unique_ptr<kernels::Ops>> home_ops_;  // by home: what computes there
+  memory::Region staging_;  // on the host, for a card's copies
   std::size_t output_home_idx_ = 0;
   StepShape last_step_;
 };

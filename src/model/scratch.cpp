@@ -29,7 +29,8 @@ class Cutter {
   std::size_t used_ = 0;
 };
 
-Buffers cut(Cutter& cutter, const Config& c, const ModelOptions& options, const StepShape& step, bool has_output) {
+Buffers cut(Cutter& cutter, const Config& c, const ModelOptions& options, const StepShape& step, bool has_output,
+            device::Kind kind) {
   const std::size_t rows = step.rows;
   Buffers b;
   b.x = cutter.floats(rows * c.hidden);
@@ -45,9 +46,11 @@ Buffers cut(Cutter& cutter, const Config& c, const ModelOptions& options, const 
   b.rope_global = cutter.floats(rows * c.head_dim);
   if (has_output) b.logits = cutter.floats(std::min(step.logit_rows, kLogitRowsPerBlock) * c.vocabulary());
   const std::size_t widest = std::max({c.hidden, c.ffn, c.q_width()});
-  b.input_workspace = cutter.bytes(kernels::matmul_input_bytes(options.arithmetic, rows, widest));
-  b.matmul_workspace = cutter.bytes(kernels::matmul_workspace_bytes(options.threads, widest));
-  b.attention_workspace = cutter.bytes(kernels::attention_workspace_bytes(options.threads, rows, c.q_heads, c.head_dim));
+  const kernels::OpsBytes workspace = kernels::ops_bytes(
+      kind, {options.arithmetic, options.threads, rows, widest, c.q_heads, c.head_dim, c.max_context});
+  b.input_workspace = cutter.bytes(workspace.input);
+  b.matmul_workspace = cutter.bytes(workspace.panels);
+  b.attention_workspace = {cutter.bytes(workspace.attention), workspace.attention};
   b.fresh_k = cutter.bytes(rows * c.kv_heads * kernels::kv_row_bytes(step.kv_types.k, c.head_dim));
   b.fresh_v = cutter.bytes(rows * c.kv_heads * kernels::kv_row_bytes(step.kv_types.v, c.head_dim));
   return b;
@@ -55,9 +58,10 @@ Buffers cut(Cutter& cutter, const Config& c, const ModelOptions& options, const 
 
 }  // namespace
 
-std::size_t Scratch::footprint(const Config& config, const ModelOptions& options, const StepShape& step, bool has_output) {
+std::size_t Scratch::footprint(const Config& config, const ModelOptions& options, const StepShape& step, bool has_output,
+                               device::Kind kind) {
   Cutter measure(nullptr);
-  cut(measure, config, options, step, has_output);
+  cut(measure, config, options, step, has_output, kind);
   return measure.used();
 }
 
@@ -67,15 +71,15 @@ Result<Scratch> Scratch::reserve(memory::PagePool& pool, const Config& config, c
   scratch.pool_ = &pool;
   scratch.has_output_ = has_output;
   EBB_TRY_ASSIGN(scratch.region_, memory::Region::reserve(pool, memory::Tag::Scratch, memory::kEngineOwner,
-                                                          footprint(config, options, largest, has_output)));
+                                                          footprint(config, options, largest, has_output, pool.device().kind())));
   return scratch;
 }
 
 Status Scratch::lay_out(const Config& config, const ModelOptions& options, const StepShape& step) {
-  const std::size_t needed = footprint(config, options, step, has_output_);
+  const std::size_t needed = footprint(config, options, step, has_output_, pool_->device().kind());
   if (needed > region_.committed_bytes()) EBB_TRY(region_.resize(needed));
   Cutter cutter(region_.data());
-  buffers_ = cut(cutter, config, options, step, has_output_);
+  buffers_ = cut(cutter, config, options, step, has_output_, pool_->device().kind());
   return {};
 }
 

@@ -4,9 +4,11 @@
 #pragma once
 
 #include <cstddef>
+#include <span>
 
 #include "base/error.h"
 #include "kernels/attention.h"
+#include "kernels/ops.h"
 #include "memory/region.h"
 #include "model/config.h"
 #include "model/model_options.h"
@@ -38,16 +40,18 @@ struct Buffers {
   float* logits = nullptr;                    // [logit rows of one block, vocabulary]; none where the output is not
   std::byte* input_workspace = nullptr;       // prepared activations
   std::byte* matmul_workspace = nullptr;
-  std::byte* attention_workspace = nullptr;
+  std::span<std::byte> attention_workspace;
   std::byte* fresh_k = nullptr;  // K and V of the chunk in the cache's types
   std::byte* fresh_v = nullptr;
+
+  [[nodiscard]] kernels::ProductWorkspace products() const { return {input_workspace, matmul_workspace}; }
 };
 
 class Scratch {
  public:
   /// Bytes of the buffers of one step on one home, before rounding to pages.
   [[nodiscard]] static std::size_t footprint(const Config& config, const ModelOptions& options, const StepShape& step,
-                                             bool has_output);
+                                             bool has_output, device::Kind kind);
   /// Reserves addresses for options.chunk_tokens rows; commits nothing. Errors: OutOfMemory.
   [[nodiscard]] static Result<Scratch> reserve(memory::PagePool& pool, const Config& config, const ModelOptions& options,
                                                bool has_output);

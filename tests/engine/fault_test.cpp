@@ -32,6 +32,7 @@ void live(Engine& engine, engine::Conversation& chat, engine::Conversation& othe
   static_cast<void>(other.generate(prompt_of(20, 3), greedy(1), nullptr, nullptr));
   static_cast<void>(chat.park());
   static_cast<void>(chat.generate(prompt_of(40), greedy(2), nullptr, nullptr));
+  static_cast<void>(chat.generate(prompt_of(37), greedy(2), nullptr, nullptr));  // goes back, past what the window holds
   engine.reclaim(Level::Turns);
   static_cast<void>(engine.unload());
   static_cast<void>(chat.generate(prompt_of(44), greedy(1), nullptr, nullptr));

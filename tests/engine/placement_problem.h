@@ -30,7 +30,7 @@ inline KvChoice linear_kv(std::vector<bool> global, std::size_t bytes, std::size
     kv.record_bytes = round_up(locals * (tokens > window ? std::min(tokens - window, window) : 0) * bytes, page);
     return kv;
   };
-  choice.scratch = [scratch_per_row, output_scratch](std::size_t rows, bool has_output) {
+  choice.scratch = [scratch_per_row, output_scratch](std::size_t rows, bool has_output, device::Kind /*kind*/) {
     return rows * scratch_per_row + (has_output ? output_scratch : 0);
   };
   return choice;
@@ -61,7 +61,7 @@ inline std::size_t bytes_by_definition(const Problem& problem, int device, const
     const KvBytes kv = choice.kv(layers, problem.load.tokens, where.page_bytes);
     bytes += problem.load.parallel * (kv.global_bytes + kv.local_bytes);
   }
-  bytes += pages(choice.scratch(std::min(problem.load.chunk_tokens, problem.load.tokens), output));
+  bytes += pages(choice.scratch(std::min(problem.load.chunk_tokens, problem.load.tokens), output, where.kind));
   if (output) bytes += pages(request.output.on_device);
   if (vision) bytes += pages(request.vision->weights.on_device) + pages(request.vision->scratch_bytes);
   return bytes;

@@ -126,7 +126,7 @@ Problem four_layers(std::size_t devices, std::size_t limit) {
   problem.request.output = {100, 4};
   problem.request.kv_choices.push_back(linear_kv({false, false, false, true}, 1, 10, 0, 0));
   problem.load = {10, 1, 1, 0};
-  for (std::size_t idx = 0; idx < devices; ++idx) problem.request.devices.push_back({"d", limit, limit, limit, 1, false, false, 0});
+  for (std::size_t idx = 0; idx < devices; ++idx) problem.request.devices.push_back({.name = "d", .total_bytes = limit, .free_bytes = limit, .limit_bytes = limit});
   return problem;
 }
 

@@ -49,7 +49,8 @@ PlacementRequest shape_request(const Shape& shape, double bits, const std::vecto
       linear_kv(global, 4 * shape.kv_width * 18 / 64, shape.window, scratch_per_row, kMiB, "-ctk q4_0 -ctv q4_0"));
   request.host_page_bytes = 64 * kKiB;
   for (const std::size_t bytes : device_bytes) {
-    request.devices.push_back({"fake", bytes, bytes, bytes, 2 * kMiB, false, false, 0});
+    request.devices.push_back(
+        {.name = "fake", .total_bytes = bytes, .free_bytes = bytes, .limit_bytes = bytes, .page_bytes = 2 * kMiB});
   }
   return request;
 }

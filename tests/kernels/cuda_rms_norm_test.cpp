@@ -5,13 +5,9 @@
 
 #include <cmath>
 #include <cstddef>
-#include <limits>
-#include <memory>
-#include <utility>
 #include <vector>
 
-#include "device/cuda/cuda_device.h"
-#include "device/cuda/driver.h"
+#include "kernels/cuda_testing.h"
 #include "kernels/ops_testing.h"
 #include "kernels/rms_norm.h"
 #include "kernels/thread_pool.h"
@@ -20,53 +16,15 @@ namespace ebb::kernels {
 namespace {
 
 constexpr float kEps = 1e-6f;
-constexpr float kPoison = std::numeric_limits<float>::quiet_NaN();
-constexpr std::size_t kArenaBytes = std::size_t{32} << 20;
 
-/// One card, and memory on it that each case cuts its arrays from.
-class CudaRmsNorm : public testing::TestWithParam<std::size_t> {
+class CudaRmsNorm : public CudaCase, public testing::WithParamInterface<std::size_t> {
  protected:
-  void SetUp() override {
-    const auto driver = device::cuda::open_driver();
-    if (!driver) GTEST_SKIP() << driver.error().message;
-    card = device::CudaDevice::open(**driver, 0).value();
-    auto loaded = cuda::LoadedCode::load(*card);
-    if (!loaded) GTEST_SKIP() << loaded.error().message;
-    code = std::move(*loaded);
-    const device::AddressRange range = card->reserve(kArenaBytes).value();
-    const device::Handle memory = card->create(kArenaBytes).value();
-    ASSERT_TRUE(card->map(range.data, std::span(&memory, 1)));
-    ASSERT_TRUE(card->set_access(range.data, range.bytes, device::Access::ReadWrite));
-    arena = reinterpret_cast<float*>(range.data);
-  }
-
-  /// On the card, `skew` floats behind a boundary of 256 bytes.
-  float* upload(const std::vector<float>& values, std::size_t skew = 0) {
-    float* const address = arena + used + skew;
-    used += (values.size() + skew + 63) / 64 * 64;
-    EXPECT_LE(used * sizeof(float), kArenaBytes);
-    EXPECT_TRUE(card->copy(device::Stream::Compute, address, values.data(), values.size() * sizeof(float)));
-    return address;
-  }
-
-  std::vector<float> download(const float* address, std::size_t count) {
-    std::vector<float> values(count);
-    EXPECT_TRUE(card->copy(device::Stream::Compute, values.data(), address, count * sizeof(float)));
-    EXPECT_TRUE(card->wait(card->fence(device::Stream::Compute).value()));
-    return values;
-  }
-
   std::vector<float> norm(const std::vector<float>& x, const std::vector<float>& w, std::size_t skew = 0) {
     float* const y = upload(std::vector<float>(x.size(), kPoison), skew);
     EXPECT_TRUE(cuda::RmsNorm::find(*code).value().run(device::Stream::Compute, upload(x, skew), upload(w, skew), kEps,
                                                        x.size() / w.size(), w.size(), y));
     return download(y, x.size());
   }
-
-  std::unique_ptr<device::CudaDevice> card;
-  std::unique_ptr<cuda::LoadedCode> code;
-  float* arena = nullptr;
-  std::size_t used = 0;
 };
 
 // The CPU's own error is three roundings and a second-order rest (rms_norm_test.cpp): 4.

@@ -127,7 +127,7 @@ TEST(Homes, ScratchIsTheLargestNeedAndNeverMore) {
     std::size_t bytes = 0;
     for (const bool has_output : {false, false, true}) {
       bytes += round_up(model::Model::scratch_footprint(config, split.model().options(), cache->options().widest(), rows,
-                                                        logit_rows, has_output),
+                                                        logit_rows, has_output, device::Kind::Fake),
                         SplitModel::kPage);
     }
     return bytes;

@@ -87,6 +87,23 @@ class KvRig {
     return ours;
   }
 
+  /// Stores the next `rows` tokens in one layer, as a forward pass does.
+  void store(model::KvCache& cache, std::size_t layer_idx, std::size_t rows, std::uint32_t salt) const {
+    const std::size_t first_pos = cache.length();
+    kernels::KvView fresh;
+    fresh.types = cache.options().types(config_.global[layer_idx]);
+    fresh.slots = rows;
+    fresh.run_tokens = rows;
+    fresh.k_head_stride_bytes = rows * row_bytes(fresh.types.k);
+    fresh.v_head_stride_bytes = rows * row_bytes(fresh.types.v);
+    std::vector<std::byte> k(config_.kv_heads * fresh.k_head_stride_bytes), v(config_.kv_heads * fresh.v_head_stride_bytes);
+    fresh.k = k.data();
+    fresh.v = v.data();
+    store_rows(fresh, layer_idx, first_pos, first_pos + rows, salt);
+    for (const kernels::RowsCopy& copy : cache.leaving(layer_idx, fresh, first_pos, rows)) must(ops_->copy_rows(copy));
+    const kernels::KvView view = cache.layer(layer_idx);
+    store_rows(view, layer_idx, first_pos + rows - std::min(rows, view.slots), first_pos + rows, salt);
+  }
   /// Stores `count` tokens of chat `salt` as a forward pass does, in chunks.
   Status try_append(model::KvCache& cache, std::size_t count, std::uint32_t salt, std::size_t chunk = 50) const {
     while (count != 0) {
@@ -152,23 +169,8 @@ class KvRig {
       }
     }
   }
-  void store(model::KvCache& cache, std::size_t layer_idx, std::size_t rows, std::uint32_t salt) const {
-    const std::size_t first_pos = cache.length();
-    kernels::KvView fresh;
-    fresh.types = cache.options().types(config_.global[layer_idx]);
-    fresh.slots = rows;
-    fresh.run_tokens = rows;
-    fresh.k_head_stride_bytes = rows * row_bytes(fresh.types.k);
-    fresh.v_head_stride_bytes = rows * row_bytes(fresh.types.v);
-    std::vector<std::byte> k(config_.kv_heads * fresh.k_head_stride_bytes), v(config_.kv_heads * fresh.v_head_stride_bytes);
-    fresh.k = k.data();
-    fresh.v = v.data();
-    store_rows(fresh, layer_idx, first_pos, first_pos + rows, salt);
-    cache.keep_leaving(layer_idx, fresh, first_pos, rows);
-    const kernels::KvView view = cache.layer(layer_idx);
-    store_rows(view, layer_idx, first_pos + rows - std::min(rows, view.slots), first_pos + rows, salt);
-  }
-
+  kernels::ThreadPool threads_{1};
+  std::unique_ptr<kernels::Ops> ops_ = kernels::host_ops(threads_, kernels::Arithmetic::Exact);
   model::Config config_;
   std::vector<std::unique_ptr<device::FakeDevice>> devices_;
   memory::Ledger ledger_;

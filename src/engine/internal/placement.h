@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "device/device.h"
 #include "engine/plan.h"
 
 namespace ebb::engine {
@@ -30,7 +31,7 @@ struct KvChoice {
   std::string flags;  // how a user asks for it: "-ctk q8_0 -ctv q8_0"
   std::function<KvBytes(std::span<const std::size_t> layers, std::size_t tokens, std::size_t page_bytes)> kv;
   /// Activations of a step of `rows` tokens on one device, before rounding to pages.
-  std::function<std::size_t(std::size_t rows, bool has_output)> scratch;
+  std::function<std::size_t(std::size_t rows, bool has_output, device::Kind kind)> scratch;
 };
 
 /// What a unit's weights commit, before rounding to pages.
@@ -55,9 +56,12 @@ struct PlacementDevice {
   std::size_t free_bytes = 0;   // by the device's own count
   std::size_t limit_bytes = 0;  // most that we may hold there
   std::size_t page_bytes = 1;
-  bool is_host = false;  // weights stay in the mapping, records are kept here too
+  device::Kind kind = device::Kind::Fake;
   bool banned = false;   // the user wants nothing there
   double share = 0;      // of the whole, as the user splits it; 0 without a split
+
+  /// Weights stay in the mapping, records are kept here too.
+  [[nodiscard]] bool is_host() const { return kind == device::Kind::Host; }
 };
 
 struct PlacementRequest {
@@ -69,6 +73,8 @@ struct PlacementRequest {
   UnitBytes output;
   std::size_t embedding_bytes = 0;  // in the mapping, wherever the rest is
   std::optional<VisionNeed> vision;
+  /// Host memory for the copies of a step, by where the first layer and the output are.
+  std::function<std::size_t(std::size_t rows, device::Kind first_home, device::Kind output_home)> staging;
   std::vector<KvChoice> kv_choices;         // the wanted one first, then what may be advised
   std::optional<std::size_t> device_layers;  // so many on devices; none: as many as fit
   bool all_on_devices = false;               // or nothing at all

@@ -48,6 +48,7 @@ class PlacementCost {
 
   [[nodiscard]] std::size_t page_bytes(std::size_t place_idx) const;
   [[nodiscard]] bool is_host(std::size_t place_idx) const;
+  [[nodiscard]] device::Kind place_kind(std::size_t place_idx) const;
   [[nodiscard]] std::size_t weight_pages(std::size_t place_idx, const UnitBytes& bytes) const;
   [[nodiscard]] KvBytes chat_kv(std::size_t page, std::size_t globals, std::size_t locals) const;
   [[nodiscard]] Table make_table(std::size_t place_idx) const;
