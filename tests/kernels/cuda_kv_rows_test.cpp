@@ -145,7 +145,7 @@ TEST_F(CudaKvRows, CopiedRowsAreTheSameBytesAtAnyShift) {
       const std::vector<std::byte> to_v = download(to.view.v, to.bytes);
       check(to.view, to_k.data(), to_v.data());
       const std::size_t untouched = to.view.offset_k(0, kToPos + kCount, head_dim);
-      EXPECT_EQ(to_k[untouched], kPoison);
+      EXPECT_EQ(to_k[untouched], kPoisonByte);
 
       KvView in_host = to.view;
       in_host.k = host;

@@ -20,7 +20,7 @@ namespace ebb::kernels {
 
 inline constexpr std::size_t kArenaBytes = std::size_t{256} << 20;
 inline constexpr std::size_t kArenaStep = 256;
-inline constexpr std::byte kPoison{0xff};  // NaN in every type
+inline constexpr std::byte kPoisonByte{0xff};  // NaN in every type
 
 /// One layer's rows on the card, laid out as KvMemory does on the host.
 struct CardRows {
@@ -51,7 +51,7 @@ class CudaKv : public testing::Test {
     std::byte* const address = arena + used;
     used += (bytes + kArenaStep - 1) / kArenaStep * kArenaStep;
     EXPECT_LE(used, kArenaBytes);
-    const std::vector<std::byte> poison(bytes, kPoison);
+    const std::vector<std::byte> poison(bytes, kPoisonByte);
     EXPECT_TRUE(card->copy(kStream, address, poison.data(), bytes));
     EXPECT_TRUE(card->wait(card->fence(kStream).value()));
     return address;
