@@ -29,7 +29,7 @@ engine::KvChoice kv_choice(std::size_t bytes) {
     return engine::KvBytes{round_up(globals * runs * bytes, page), round_up(locals * std::min(runs, kWindow) * bytes, page),
                            round_up(locals * std::min(runs, kWindow) * bytes, page)};
   };
-  choice.scratch = [](std::size_t rows, bool has_output) { return rows * 400 * kKiB + (has_output ? kMiB : 0); };
+  choice.scratch = [](std::size_t rows, bool has_output, device::Kind /*kind*/) { return rows * 400 * kKiB + (has_output ? kMiB : 0); };
   return choice;
 }
 
@@ -44,7 +44,8 @@ engine::PlacementRequest request_27b(std::size_t devices, std::size_t bytes) {
   request.host_page_bytes = 64 * kKiB;
   for (const std::size_t each : {kKvBytes, kKvBytes * 34 / 64, kKvBytes * 18 / 64}) request.kv_choices.push_back(kv_choice(each));
   for (std::size_t idx = 0; idx < devices; ++idx) {
-    request.devices.push_back({"fake", bytes, bytes, bytes, 2 * kMiB, false, false, 0});
+    request.devices.push_back(
+        {.name = "fake", .total_bytes = bytes, .free_bytes = bytes, .limit_bytes = bytes, .page_bytes = 2 * kMiB});
   }
   return request;
 }
